@@ -1,0 +1,180 @@
+//! Who wins. One function decides every command on a wait, as a pure function of the record, the command and the time; the
+//! stores call it inside their transaction and write what it says. There is no second way to end a wait.
+//!
+//! One file for each family of commands: [`settle`] holds resolve, fail and cancel; [`overdue`] expiry and heartbeat loss;
+//! [`note`] what is recorded without ending the wait.
+
+mod note;
+mod open;
+mod overdue;
+mod settle;
+
+pub use open::reopen;
+
+use super::{
+    error::Refusal,
+    limits::{Reason, RequestId},
+    outcome::{Answer, Failure, Outcome},
+    time::Timestamp,
+    wait::{Question, Record},
+};
+
+/// Something that somebody wants of a wait.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// A resolver answers.
+    Resolve {
+        /// The answer.
+        answer: Answer,
+        /// The resolver's id for it.
+        request_id: Option<RequestId>,
+    },
+    /// A resolver ends the wait without an answer.
+    Fail {
+        /// Why.
+        failure: Failure,
+        /// The resolver's id for it.
+        request_id: Option<RequestId>,
+    },
+    /// The worker withdraws the wait.
+    Cancel {
+        /// Why.
+        reason: Reason,
+    },
+    /// Somebody noticed that time may be up. Harmless when early.
+    Expire,
+    /// The worker sets the question it promised.
+    SetQuestion(Question),
+    /// The worker handed question and token on.
+    MarkAsked,
+    /// The answering side is alive.
+    Heartbeat,
+}
+
+/// When a decision is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// The store's clock.
+    pub now: Timestamp,
+    /// When the broker was ready again. Nobody could send a heartbeat before, so everybody has one full period from here.
+    pub ready: Timestamp,
+}
+
+/// What the rules decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What must be written. It is written whatever `verdict` says: a command that comes too late still settles the wait as
+    /// expired.
+    pub effect: Effect,
+    /// What the caller is told once that is durable.
+    pub verdict: Result<Verdict, Refusal>,
+}
+
+/// What must be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    None,
+    /// The wait's outcome. The record was pending.
+    Settle(Outcome),
+    /// The record as it is now, still pending.
+    Update(Record),
+}
+
+/// How a command that is not refused went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It settled the wait or changed the record.
+    Done,
+    /// The same was recorded before. Nothing changed.
+    Repeat,
+    /// There was nothing to do: a wait not yet overdue, a settled one that was to be cancelled, marked or expired.
+    Nothing,
+}
+
+impl Decision {
+    fn settle(outcome: Outcome) -> Self {
+        Self {
+            effect: Effect::Settle(outcome),
+            verdict: Ok(Verdict::Done),
+        }
+    }
+
+    fn update(record: Record) -> Self {
+        Self {
+            effect: Effect::Update(record),
+            verdict: Ok(Verdict::Done),
+        }
+    }
+
+    fn ok(verdict: Verdict) -> Self {
+        Self {
+            effect: Effect::None,
+            verdict: Ok(verdict),
+        }
+    }
+
+    fn refuse(refusal: Refusal) -> Self {
+        Self {
+            effect: Effect::None,
+            verdict: Err(refusal),
+        }
+    }
+}
+
+/// Decides one command.
+///
+/// Total and deterministic. An overdue wait is settled as expired first, and then the command is judged on what it is now.
+pub fn apply(record: &Record, command: &Command, moment: Moment) -> Decision {
+    // Within one wait time never runs backwards.
+    let now = moment.now.max(record.create_time).max(record.last_time);
+    let moment = Moment { now, ..moment };
+
+    if let Some(outcome) = &record.outcome {
+        return on_settled(record, outcome, command);
+    }
+    if let Some(outcome) = overdue::check(record, moment) {
+        let verdict = match command {
+            Command::Expire => Ok(Verdict::Done),
+            _ => on_settled(record, &outcome, command).verdict,
+        };
+        return Decision {
+            effect: Effect::Settle(outcome),
+            verdict,
+        };
+    }
+    match command {
+        Command::Resolve { answer, request_id } => settle::resolve(record, answer, request_id, now),
+        Command::Fail {
+            failure,
+            request_id,
+        } => settle::fail(failure, request_id, now),
+        Command::Cancel { reason } => settle::cancel(reason, now),
+        Command::Expire => overdue::not_yet(record, moment),
+        Command::SetQuestion(question) => note::set_question(record, question, now),
+        Command::MarkAsked => note::mark_asked(record, now),
+        Command::Heartbeat => note::heartbeat(record, now),
+    }
+}
+
+/// Judges a command on a wait that has an outcome. Nothing is ever written.
+fn on_settled(record: &Record, outcome: &Outcome, command: &Command) -> Decision {
+    match command {
+        Command::Resolve { answer, request_id } => {
+            settle::resolve_again(record, outcome, answer, request_id)
+        }
+        Command::Fail {
+            failure,
+            request_id,
+        } => settle::fail_again(record, outcome, failure, request_id),
+        Command::SetQuestion(question) if note::is_set_to(record, question) => {
+            Decision::ok(Verdict::Repeat)
+        }
+        Command::Cancel { .. } | Command::Expire | Command::MarkAsked => {
+            Decision::ok(Verdict::Nothing)
+        }
+        Command::SetQuestion(_) | Command::Heartbeat => {
+            Decision::refuse(settle::already_settled(record, outcome))
+        }
+    }
+}

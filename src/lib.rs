@@ -1,0 +1,9 @@
+//! Abeyance holds a *wait* until somebody elsewhere answers it.
+#![warn(missing_docs)]
+
+pub mod proto;
+
+#[cfg(feature = "server")]
+pub mod domain;
+#[cfg(feature = "server")]
+pub mod store;
