@@ -4,6 +4,10 @@
 pub mod proto;
 
 #[cfg(feature = "server")]
+pub mod broker;
+#[cfg(feature = "server")]
 pub mod domain;
+#[cfg(feature = "server")]
+pub mod grpc;
 #[cfg(feature = "server")]
 pub mod store;

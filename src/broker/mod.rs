@@ -1,0 +1,3 @@
+//! Who is waiting here.
+mod error;
+pub use error::Error;

@@ -1,0 +1,5 @@
+//! The gRPC door.
+//!
+//! May import: `proto`, `domain`, `broker`.
+
+pub mod status;
