@@ -291,7 +291,8 @@ mod tests {
         assert!(backlog.stuck(), "the peer reads nothing");
         let mut bytes = [0; 8];
         let (read, written) = tokio::join!(peer.read_exact(&mut bytes), write);
-        (read.expect("read"), written.expect("written"));
+        read.expect("read");
+        written.expect("written");
         assert!(!backlog.stuck());
         assert!(!backlog.stuck());
     }
