@@ -46,7 +46,7 @@ const BANNED_IN_DOMAIN: [&str; 10] = [
     "prost",
     "rusqlite",
     "getrandom",
-    "rand",
+    "rand::",
     "std::time::SystemTime",
     "std::time::Instant",
     "async fn",
