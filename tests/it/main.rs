@@ -5,6 +5,8 @@ mod model;
 mod races;
 mod rules;
 mod server_connections;
+mod server_deadlines;
+mod server_drain;
 mod server_frames;
 mod server_harness;
 mod store_conformance;

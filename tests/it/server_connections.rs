@@ -9,7 +9,7 @@ use tokio::{io::AsyncReadExt as _, net::TcpStream};
 
 use super::{
     server_frames::{
-        CONTINUATION, DATA, END_HEADERS, Frames, GOAWAY, HEADERS, PING, RST_STREAM, headers,
+        CONTINUATION, DATA, END_HEADERS, Frames, GOAWAY, HEADERS, PING, RST_STREAM, frame, headers,
     },
     server_harness::{Clients, MS, Running, framed, soon, wait_request, with_connections},
 };

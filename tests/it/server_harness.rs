@@ -46,7 +46,7 @@ pub fn with_connections(change: impl FnOnce(&mut Connections)) -> Config {
     config
 }
 
-pub fn memory() -> Arc<dyn Store> {
+pub fn memory() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new(Arc::new(SystemClock), SystemClock.now()))
 }
 
