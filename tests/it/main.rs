@@ -9,6 +9,7 @@ mod server_deadlines;
 mod server_drain;
 mod server_frames;
 mod server_harness;
+mod server_process;
 mod store_conformance;
 mod store_fixture;
 mod store_keys;
