@@ -19,7 +19,7 @@ use super::fault;
 
 /// After about this many pages of log the thread copies.
 const PIECE_PAGES: u64 = 1000;
-/// From this length of the log on the writer is asked to finish.
+/// From this length of the log on the writer is asked to finish; sooner if that is over half of the limit.
 const RESET_PAGES: u64 = 4000;
 /// What the writer is asked to copy is no more than this, a millisecond or so.
 const REST_PAGES: u64 = 1000;
@@ -43,6 +43,7 @@ pub(super) struct Checkpoints {
     /// The length of the log when it was last looked at.
     log_pages: AtomicU64,
     limit_bytes: u64,
+    reset_pages: u64,
 }
 
 #[derive(Default)]
@@ -74,6 +75,7 @@ impl Checkpoints {
             written: AtomicU64::new(0),
             log_pages: AtomicU64::new(0),
             limit_bytes,
+            reset_pages: RESET_PAGES.min(limit_bytes / PAGE_BYTES / 2),
         }
     }
 
@@ -119,7 +121,7 @@ impl Checkpoints {
             self.log_pages.store(found.log, Ordering::Relaxed);
             self.warn(found, &mut last_warning);
             behind = found.rest() > 0;
-            if found.log >= RESET_PAGES && found.rest() <= REST_PAGES {
+            if found.log >= self.reset_pages && found.rest() <= REST_PAGES {
                 self.finish.store(true, Ordering::Release);
             }
         }
