@@ -15,7 +15,8 @@ use crate::store_fixture::{Env, SECOND, fail, resolve};
 /// How many waits race at the same time, so that one commit carries many.
 const ABREAST: usize = 50;
 
-fn rounds() -> usize {
+/// How often to run what happens at once.
+pub fn rounds() -> usize {
     match std::env::var("ABEYANCE_TEST_RACE_ROUNDS") {
         Ok(text) => text.parse().expect("a number of rounds"),
         Err(_) => 1_000,
