@@ -227,3 +227,57 @@ pub(super) fn finish(db: &Connection) {
         tracing::warn!(error = %e, "the last checkpoint failed; the next start makes up for it");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{io, sync::Mutex};
+
+    use super::*;
+
+    /// Where a test's log goes.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("whole").extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// C57: what an operator is told while somebody's read holds the log.
+    #[test]
+    fn a_log_over_its_limit_is_complained_about_once_in_a_while() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .finish();
+        let checkpoints = Checkpoints::new(10 * PAGE_BYTES);
+        let mut last = None;
+        let mut complaints = |pages| {
+            let found = Pass {
+                log: pages,
+                copied: 0,
+            };
+            checkpoints.warn(found, &mut last);
+            let text = String::from_utf8(log.0.lock().expect("whole").clone());
+            text.expect("text").matches("grows over its limit").count()
+        };
+        tracing::subscriber::with_default(subscriber, || {
+            assert_eq!(complaints(10), 0);
+            assert_eq!(complaints(11), 1);
+            assert_eq!(complaints(500), 1);
+        });
+    }
+
+    #[test]
+    fn the_log_is_reset_at_half_of_a_small_limit() {
+        assert_eq!(Checkpoints::new(u64::MAX).reset_pages, RESET_PAGES);
+        assert_eq!(Checkpoints::new(100 * PAGE_BYTES).reset_pages, 50);
+    }
+}
