@@ -52,7 +52,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(serve::ServeArgs),
+    /// Run the broker
+    Serve(crate::config::ServeArgs),
     Open(open::OpenArgs),
     Wait(wait::WaitArgs),
     Resolve(settle::ResolveArgs),

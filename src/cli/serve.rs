@@ -1,12 +1,7 @@
 //! `serve`: runs the broker.
 
-use clap::Args;
-
 use super::exit::{self, Failure};
-
-/// Run the broker
-#[derive(Debug, Args)]
-pub(super) struct ServeArgs {}
+use crate::config::ServeArgs;
 
 pub(super) fn run(_args: ServeArgs) -> Result<(), Failure> {
     Err(Failure::new(
