@@ -52,8 +52,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the broker
-    Serve(crate::config::ServeArgs),
+    Serve(serve::ServeArgs),
     Open(open::OpenArgs),
     Wait(wait::WaitArgs),
     Resolve(settle::ResolveArgs),
