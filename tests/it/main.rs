@@ -1,6 +1,10 @@
 //! The integration tests: one binary, so that linking happens once.
 
 mod architecture;
+mod client_ask;
+mod client_calls;
+mod client_fake;
+mod client_streams;
 mod model;
 mod races;
 mod rules;
