@@ -1,6 +1,7 @@
 //! The integration tests: one binary, so that linking happens once.
 
 mod architecture;
+mod harness;
 mod model;
 mod races;
 mod rules;
