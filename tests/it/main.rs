@@ -9,3 +9,4 @@ mod store_conformance;
 mod store_fixture;
 mod store_keys;
 mod store_sqlite;
+mod streams;
