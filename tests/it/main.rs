@@ -1,6 +1,7 @@
 //! The integration tests: one binary, so that linking happens once.
 
 mod architecture;
+mod cases;
 mod model;
 mod races;
 mod rules;
