@@ -5,10 +5,10 @@ use std::{env, net::SocketAddr, path::PathBuf, time::Duration};
 use clap::{Args, ValueEnum};
 
 use super::{
-    Config, Connections, Error, Keep, Sqlite, Store, Streams,
+    Config, Connections, Error, Store,
     values::{self, ByteSize, OrOff, Workers},
 };
-use crate::{domain::limits::Limits, telemetry};
+use crate::{broker, domain::limits::Limits, grpc, store::sqlite, telemetry};
 
 /// The flags of `serve`. Durations are written `250ms`, `25s`, `1h` or `30d`.
 #[derive(Args, Clone, Debug)]
@@ -203,18 +203,18 @@ impl ServeArgs {
         let config = Config {
             listen: self.listen,
             store: self.store(environment)?,
-            limits: Limits {
-                payload_bytes: self.max_payload.0,
-                max_timeout: self.max_timeout,
-                deadline_margin: self.deadline_margin,
-            },
-            streams: Streams {
-                alive_interval: self.alive_interval,
-                lifetime: self.stream_lifetime,
-            },
-            keep: Keep {
+            broker: broker::Options {
+                limits: Limits {
+                    payload_bytes: self.max_payload.0,
+                    max_timeout: self.max_timeout,
+                    deadline_margin: self.deadline_margin,
+                },
                 retention: self.retention,
                 tombstones: self.tombstone_time,
+            },
+            grpc: grpc::Options {
+                alive_interval: self.alive_interval,
+                stream_lifetime: self.stream_lifetime,
             },
             connections: self.connections(),
             drain_timeout: self.drain_timeout,
@@ -242,11 +242,10 @@ impl ServeArgs {
             Some(dir) => dir.clone(),
             None => default_data_dir(environment)?,
         };
-        let key_file = self.token_key_file.clone();
-        Ok(Store::Sqlite(Sqlite {
-            token_key_file: key_file.unwrap_or_else(|| data_dir.join("token.key")),
-            data_dir,
-            lock_wait: self.lock_wait,
+        Ok(Store::Sqlite(sqlite::Options {
+            key_file: self.token_key_file.clone(),
+            lock_timeout: self.lock_wait,
+            ..sqlite::Options::new(data_dir)
         }))
     }
 
@@ -304,7 +303,10 @@ mod tests {
         Cli::try_parse_from(args).map(|cli| cli.serve)
     }
 
-    fn data_dir(args: &[&str], environment: &HashMap<&str, &str>) -> Result<Sqlite, Error> {
+    fn data_dir(
+        args: &[&str],
+        environment: &HashMap<&str, &str>,
+    ) -> Result<sqlite::Options, Error> {
         match parse(args).expect("flags").config(environment)?.store {
             Store::Sqlite(sqlite) => Ok(sqlite),
             Store::Memory => panic!("not the SQLite store"),
@@ -341,21 +343,14 @@ mod tests {
     fn data_lies_where_the_environment_says() {
         let env = HashMap::from([("XDG_DATA_HOME", "/xdg"), ("HOME", "/home/me")]);
         let sqlite = data_dir(&[], &env).expect("a directory");
-        assert_eq!(sqlite.data_dir, PathBuf::from("/xdg/abeyance"));
-        assert_eq!(
-            sqlite.token_key_file,
-            PathBuf::from("/xdg/abeyance/token.key")
-        );
+        assert_eq!(sqlite.dir, PathBuf::from("/xdg/abeyance"));
 
         for env in [
             HashMap::from([("HOME", "/home/me")]),
             HashMap::from([("XDG_DATA_HOME", "relative"), ("HOME", "/home/me")]),
         ] {
             let sqlite = data_dir(&[], &env).expect("a directory");
-            assert_eq!(
-                sqlite.data_dir,
-                PathBuf::from("/home/me/.local/share/abeyance")
-            );
+            assert_eq!(sqlite.dir, PathBuf::from("/home/me/.local/share/abeyance"));
         }
         let error = data_dir(&[], &HashMap::new()).expect_err("nowhere");
         assert_eq!(error.name, "--data-dir");
@@ -399,7 +394,7 @@ mod tests {
         assert!(matches!(config.store, Store::Memory));
         assert_eq!(config.connections.keepalive_interval, None);
         assert_eq!(config.connections.age, Some(Duration::from_secs(3600)));
-        assert_eq!(config.limits.payload_bytes, 2048);
+        assert_eq!(config.broker.limits.payload_bytes, 2048);
         assert_eq!(flags.telemetry().format, telemetry::Format::Json);
     }
 }

@@ -17,7 +17,7 @@ use std::{
 pub use connections::Connections;
 pub use flags::ServeArgs;
 
-use crate::domain::limits::Limits;
+use crate::{broker, grpc, store::sqlite};
 
 /// The port where nothing else is said.
 pub const DEFAULT_PORT: u16 = 2239;
@@ -51,12 +51,10 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where waits are kept.
     pub store: Store,
-    /// What callers may send.
-    pub limits: Limits,
+    /// What callers may send, and how long settled waits are kept.
+    pub broker: broker::Options,
     /// How streams live.
-    pub streams: Streams,
-    /// How long settled waits are kept.
-    pub keep: Keep,
+    pub grpc: grpc::Options,
     /// How connections live.
     pub connections: Connections,
     /// How long a stop may take, from the signal until the last connection is cut. Default: 10 s. Longer than the orchestrator's
@@ -70,51 +68,21 @@ pub enum Store {
     /// In memory, for tests: everything is lost when the process ends, tokens too.
     Memory,
     /// In an embedded SQLite database.
-    Sqlite(Sqlite),
+    Sqlite(sqlite::Options),
 }
 
-/// The embedded store.
-#[derive(Clone, Debug)]
-pub struct Sqlite {
-    /// The directory of the database and its lock file. Made if it is not there.
-    pub data_dir: PathBuf,
-    /// The file of the token key, made on first start with mode 0600. Without it the database answers no token: back it up, and
-    /// not where the data's backup is. Default: `token.key` in the data directory.
-    pub token_key_file: PathBuf,
-    /// How long to wait for another process to let go of the data directory, as in a rolling restart. Default: 15 s, which is
-    /// longer than the drain of the process before takes.
-    pub lock_wait: Duration,
-}
-
-/// How streams live.
-#[derive(Clone, Copy, Debug)]
-pub struct Streams {
-    /// How often a stream says that it lives. Default: 25 s. It must stay below the idle limit of every proxy on the way (often
-    /// 60 s); a tenth of it costs ten times the traffic.
-    pub alive_interval: Duration,
-    /// How long a stream lives before it asks to attach again, give or take 10 %. Default: 1 h.
-    pub lifetime: Duration,
-}
-
-/// How long settled waits are kept.
-#[derive(Clone, Copy, Debug)]
-pub struct Keep {
-    /// How long a wait is kept after it was settled; its outcome can be had that long. Default: 30 days.
-    pub retention: Duration,
-    /// How long the key of a purged wait stays taken after that. Default: 365 days.
-    pub tombstones: Duration,
-}
+/// How long to wait for another process to let go of the data directory: longer than its drain may take.
+const LOCK_WAIT: Duration = Duration::from_secs(15);
 
 impl Config {
     /// The defaults, with a SQLite store in `data_dir`.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
-        let data_dir = data_dir.into();
+        let sqlite = sqlite::Options {
+            lock_timeout: LOCK_WAIT,
+            ..sqlite::Options::new(data_dir)
+        };
         Self {
-            store: Store::Sqlite(Sqlite {
-                token_key_file: data_dir.join("token.key"),
-                data_dir,
-                lock_wait: Duration::from_secs(15),
-            }),
+            store: Store::Sqlite(sqlite),
             ..Self::in_memory()
         }
     }
@@ -124,15 +92,8 @@ impl Config {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
             store: Store::Memory,
-            limits: Limits::default(),
-            streams: Streams {
-                alive_interval: Duration::from_secs(25),
-                lifetime: Duration::from_secs(3600),
-            },
-            keep: Keep {
-                retention: values::days(30),
-                tombstones: values::days(365),
-            },
+            broker: broker::Options::default(),
+            grpc: grpc::Options::default(),
             connections: Connections::default(),
             drain_timeout: Duration::from_secs(10),
         }
@@ -152,7 +113,7 @@ impl Config {
                 "callers cannot be authenticated yet, so only a loopback address is taken, for example 127.0.0.1:2239 or [::1]:2239",
             ));
         }
-        let payload = self.limits.payload_bytes;
+        let payload = self.broker.limits.payload_bytes;
         if !(1..=values::MAX_PAYLOAD_BYTES).contains(&payload) {
             return Err(Error::new(
                 "--max-payload",
@@ -162,33 +123,38 @@ impl Config {
         }
         within(
             "--max-timeout",
-            self.limits.max_timeout,
+            self.broker.limits.max_timeout,
             ms(1),
             days(36_600),
         )?;
         within(
             "--deadline-margin",
-            self.limits.deadline_margin,
+            self.broker.limits.deadline_margin,
             ms(0),
             ms(60_000),
         )?;
         within(
             "--alive-interval",
-            self.streams.alive_interval,
+            self.grpc.alive_interval,
             ms(10),
             ms(3_600_000),
         )?;
-        within("--stream-lifetime", self.streams.lifetime, ms(10), days(30))?;
-        within("--retention", self.keep.retention, ms(0), days(36_600))?;
+        within(
+            "--stream-lifetime",
+            self.grpc.stream_lifetime,
+            ms(10),
+            days(30),
+        )?;
+        within("--retention", self.broker.retention, ms(0), days(36_600))?;
         within(
             "--tombstone-time",
-            self.keep.tombstones,
+            self.broker.tombstones,
             ms(0),
             days(36_600),
         )?;
         within("--drain-timeout", self.drain_timeout, ms(0), ms(3_600_000))?;
         if let Store::Sqlite(sqlite) = &self.store {
-            within("--lock-wait", sqlite.lock_wait, ms(0), ms(3_600_000))?;
+            within("--lock-wait", sqlite.lock_timeout, ms(0), ms(3_600_000))?;
         }
         at_least(
             "--max-streams-per-connection",
@@ -230,12 +196,12 @@ mod tests {
     #[test]
     fn a_bad_setting_is_told_by_name_value_and_what_is_accepted() {
         let mut config = Config::in_memory();
-        config.streams.alive_interval = Duration::ZERO;
+        config.grpc.alive_interval = Duration::ZERO;
         let error = config.check().expect_err("zero").to_string();
         assert_eq!(error, "--alive-interval is 0s: 10ms to 1h are accepted");
 
         let mut config = Config::in_memory();
-        config.limits.payload_bytes = 1 << 30;
+        config.broker.limits.payload_bytes = 1 << 30;
         assert_eq!(config.check().expect_err("1 GiB").name, "--max-payload");
     }
 }

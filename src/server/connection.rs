@@ -15,7 +15,6 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{service::Routes, transport::server::Connected as _};
 
 use super::{
-    TaskError,
     door::Door,
     life::{Event, Life},
     stall::{Backlog, Spoken, Watched},
@@ -86,12 +85,12 @@ impl Acceptor {
     }
 
     /// Accepts connections until it is told to stop. Each is served in a task of its own.
-    pub(super) async fn run(self: Arc<Self>, listener: TcpListener) -> Result<(), TaskError> {
+    pub(super) async fn run(self: Arc<Self>, listener: TcpListener) {
         let mut pause = ACCEPT_PAUSE[0];
         loop {
             let accepted = tokio::select! {
                 biased;
-                () = self.stop.accept.cancelled() => return Ok(()),
+                () = self.stop.accept.cancelled() => return,
                 accepted = listener.accept() => accepted,
             };
             match accepted {

@@ -11,18 +11,17 @@ mod connection;
 mod door;
 mod health;
 mod life;
-mod parts;
 mod reflection;
 mod shutdown;
 mod stall;
+mod store;
 mod tasks;
 
-use std::{future::Future, io, net::SocketAddr, pin::pin, sync::Arc};
+use std::{fmt, future::Future, io, net::SocketAddr, pin::pin, sync::Arc};
 
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use parts::{Close, Parts, Task, TaskError};
 pub use shutdown::Signals;
 
 use self::{
@@ -30,7 +29,14 @@ use self::{
     shutdown::Drain,
     tasks::Tasks,
 };
-use crate::{config::Config, telemetry::names};
+use crate::{
+    broker::Broker,
+    config::Config,
+    domain::KeyRing,
+    grpc,
+    store::{Store, sqlite},
+    telemetry::names,
+};
 
 /// Why a server did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +45,12 @@ pub enum Error {
     /// A setting cannot be used. The operator's to mend; the program ends with status 64.
     #[error(transparent)]
     Config(#[from] crate::config::Error),
+    /// The store does not open. It says what to do about it.
+    #[error(transparent)]
+    Store(#[from] sqlite::OpenError),
+    /// The machine has no randomness, of which token keys are made.
+    #[error("cannot make a token key: {0}")]
+    Randomness(getrandom::Error),
     /// The address cannot be listened on: taken, or not this machine's.
     #[error("cannot listen on {address}: {source}")]
     Listen {
@@ -67,33 +79,49 @@ pub enum Error {
 }
 
 /// A server that is bound to its address and not running yet.
-#[derive(Debug)]
 pub struct Server {
     config: Config,
+    broker: Broker,
     listener: TcpListener,
     local_addr: SocketAddr,
-    parts: Parts,
 }
 
 impl Server {
-    /// Listens, and serves nothing until [`Server::run`]; peers that connect meanwhile wait.
+    /// Opens the store and listens. Peers that connect wait for [`Server::run`].
+    ///
+    /// The store comes first: in a rolling restart it waits for the process before to let go of the data, and then the address
+    /// is free as well.
     ///
     /// # Errors
-    /// If a setting cannot be used or the address cannot be listened on.
-    pub async fn from_parts(config: Config, parts: Parts) -> Result<Self, Error> {
+    /// If a setting cannot be used, the store does not open, or the address cannot be listened on.
+    pub async fn bind(config: Config) -> Result<Self, Error> {
         config.check()?;
-        let failed = |source| Error::Listen {
-            address: config.listen,
-            source,
-        };
-        let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
-        let local_addr = listener.local_addr().map_err(failed)?;
-        Ok(Self {
-            config,
-            listener,
-            local_addr,
-            parts,
-        })
+        let (store, keys) = store::open(&config.store).await?;
+        Self::with_store(config, store, keys).await
+    }
+
+    /// Listens, over a store that is open already and nobody else uses. Of [`Config::store`] nothing is read.
+    ///
+    /// # Errors
+    /// If a setting cannot be used or the address cannot be listened on. The store is closed then.
+    pub async fn with_store(
+        config: Config,
+        store: Arc<dyn Store>,
+        keys: KeyRing,
+    ) -> Result<Self, Error> {
+        let broker = Broker::new(store, keys, config.broker);
+        match listen(&config).await {
+            Ok((listener, local_addr)) => Ok(Self {
+                config,
+                broker,
+                listener,
+                local_addr,
+            }),
+            Err(error) => {
+                broker.close().await;
+                Err(error)
+            }
+        }
     }
 
     /// The address that it really listens on, where the setting says port 0.
@@ -110,17 +138,18 @@ impl Server {
     /// Dropped before its end it aborts the background tasks and leaves the connections to the runtime; what was acknowledged is
     /// kept all the same.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
-        let (health, health_service) = health::Status::new().await;
-        let routes = reflection::add(self.parts.routes.add_service(health_service))?;
         let (stop, tracker) = (Stop::default(), TaskTracker::new());
-
+        let (health, health_service) = health::Status::new().await;
+        let routes = grpc::routes(self.broker.clone(), self.config.grpc, tracker.clone());
+        let routes = reflection::add(routes.add_service(health_service))?;
         let connections = self.config.connections;
         let acceptor = Acceptor::new(connections, routes, stop.clone(), tracker.clone());
+
+        // Every background task there is. The store has threads of its own, which end the process if they fail.
         let mut tasks = Tasks::default();
-        tasks.spawn("accept", |_| Arc::new(acceptor).run(self.listener));
-        for (name, task) in self.parts.tasks {
-            tasks.spawn(name, task);
-        }
+        tasks.spawn("expiry", self.broker.expiry());
+        tasks.spawn("retention", self.broker.retention());
+        tasks.spawn("accept", Arc::new(acceptor).run(self.listener));
 
         let failed = tokio::select! {
             () = shutdown => None,
@@ -134,8 +163,7 @@ impl Server {
             stop,
             tracker,
             tasks,
-            begin_drain: self.parts.begin_drain,
-            close: self.parts.close,
+            broker: self.broker,
             timeout: self.config.drain_timeout,
         };
         drain.run().await;
@@ -160,4 +188,23 @@ impl Server {
             () = signals.next() => Err(Error::Interrupted),
         }
     }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("local_addr", &self.local_addr)
+            .finish_non_exhaustive()
+    }
+}
+
+async fn listen(config: &Config) -> Result<(TcpListener, SocketAddr), Error> {
+    config.check()?;
+    let failed = |source| Error::Listen {
+        address: config.listen,
+        source,
+    };
+    let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
+    let local_addr = listener.local_addr().map_err(failed)?;
+    Ok((listener, local_addr))
 }

@@ -13,7 +13,8 @@ use std::{io, time::Duration};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::TaskTracker;
 
-use super::{Close, connection::Stop, health::Status, tasks::Tasks};
+use super::{connection::Stop, health::Status, tasks::Tasks};
+use crate::broker::Broker;
 
 /// How long health goes on to say NOT_SERVING to those who watch it, before their streams, which end by nothing else, are ended.
 const HEALTH_LINGER: Duration = Duration::from_secs(2);
@@ -24,8 +25,7 @@ pub(super) struct Drain {
     pub(super) stop: Stop,
     pub(super) tracker: TaskTracker,
     pub(super) tasks: Tasks,
-    pub(super) begin_drain: Box<dyn FnOnce() + Send>,
-    pub(super) close: Close,
+    pub(super) broker: Broker,
     pub(super) timeout: Duration,
 }
 
@@ -36,7 +36,7 @@ impl Drain {
         tracing::info!(timeout = ?self.timeout, "stopping");
         self.health.not_serving().await;
         self.stop.accept.cancel();
-        (self.begin_drain)();
+        self.broker.begin_drain();
         self.stop.drain.cancel();
         self.tracker.close();
 
@@ -54,7 +54,7 @@ impl Drain {
             let _ = timeout(Duration::from_secs(1), self.tracker.wait()).await;
         }
         self.tasks.stop().await;
-        (self.close)().await;
+        self.broker.close().await;
         tracing::info!("stopped");
     }
 }
