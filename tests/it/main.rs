@@ -2,6 +2,8 @@
 
 mod architecture;
 mod cases;
+mod errors;
+mod harness;
 mod model;
 mod races;
 mod rules;

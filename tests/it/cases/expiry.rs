@@ -8,34 +8,34 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use super::{
-    rig::{Rig, START, Setup, TestClock},
     say::*,
+    stage::{START, Setup, Stage, TestClock},
     stores::Front,
 };
 
 #[tokio::test]
 async fn c38_a_an_answer_after_the_expiry_is_told_when_that_was() {
-    let rig = Rig::standing().await;
+    let stage = Stage::standing().await;
     let minute = WaitSpec {
         expiry: timeout(60 * SECOND),
         ..spec("approve")
     };
-    let opened = rig.open(minute).await;
-    rig.clock.advance(60 * SECOND - Duration::from_micros(1));
-    rig.assert_pending(&opened.token).await;
-    rig.clock.advance(SECOND);
+    let opened = stage.open(minute).await;
+    stage.clock.advance(60 * SECOND - Duration::from_micros(1));
+    stage.assert_pending(&opened.token).await;
+    stage.clock.advance(SECOND);
     // Nobody has looked since: the answer itself meets the overdue wait.
-    let late = refused(rig.resolve(&opened.token, "1").await);
+    let late = refused(stage.resolve(&opened.token, "1").await);
     let late = late.assert(Code::FailedPrecondition, "ALREADY_SETTLED");
     assert_eq!(late.metadata["state"], "EXPIRED");
     assert_eq!(late.metadata["wait_id"], opened.wait_id);
     assert_eq!(late.metadata["settle_time"], "2027-01-15T08:01:00.999999Z");
-    let late = refused(rig.fail(&opened.token, "no").await);
+    let late = refused(stage.fail(&opened.token, "no").await);
     assert_eq!(late.metadata["state"], "EXPIRED");
-    let outcome = rig.outcome(&opened.token).await;
+    let outcome = stage.outcome(&opened.token).await;
     assert_eq!(expired(&outcome).1, "No resolution arrived within 0:01:00.");
     assert_eq!(
-        rig.describe(&opened.token).await.expire_time,
+        stage.describe(&opened.token).await.expire_time,
         at(START.after(60 * SECOND))
     );
 }
@@ -43,24 +43,24 @@ async fn c38_a_an_answer_after_the_expiry_is_told_when_that_was() {
 #[tokio::test(start_paused = true)]
 async fn c60_a_jump_of_the_wall_clock_is_noticed_within_a_sweep() {
     // The clock stands still beside the runtime's time, which the timers go by.
-    let rig = Rig::standing().await;
-    let attached = rig.open(spec("approve")).await.token;
-    let mut waiting = rig.attach(&attached).await.expect("attaches");
+    let stage = Stage::standing().await;
+    let attached = stage.open(spec("approve")).await.token;
+    let mut waiting = stage.attach(&attached).await.expect("attaches");
     waiting.opened().await;
-    let alone = rig.open(spec("approve")).await.wait_id;
-    let later = rig.open(WaitSpec {
+    let alone = stage.open(spec("approve")).await.wait_id;
+    let later = stage.open(WaitSpec {
         expiry: timeout(3 * HOUR),
         ..spec("approve")
     });
     let later = later.await.token;
     tokio::time::sleep(7 * SECOND).await;
 
-    rig.clock.advance(2 * HOUR);
+    stage.clock.advance(2 * HOUR);
     let jump = Instant::now();
     assert_eq!(waiting.outcome().await.state(), State::Expired);
     assert!(jump.elapsed() < 30 * SECOND, "{:?}", jump.elapsed());
     // The one that nobody is attached to was swept with it, without anybody meeting it.
-    let record = rig.store.load(alone.parse().expect("an id")).await;
+    let record = stage.store.load(alone.parse().expect("an id")).await;
     assert!(
         record
             .expect("loads")
@@ -69,25 +69,25 @@ async fn c60_a_jump_of_the_wall_clock_is_noticed_within_a_sweep() {
             .outcome
             .is_some()
     );
-    rig.assert_pending(&later).await;
+    stage.assert_pending(&later).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn c60_a_clock_that_was_set_back_delays_and_expires_nothing_early() {
-    let rig = Rig::standing().await;
-    rig.clock.advance(DAY);
-    let opened = rig.open(spec("approve")).await;
-    rig.clock.set_back(DAY);
-    let back = rig.open(spec("approve")).await;
+    let stage = Stage::standing().await;
+    stage.clock.advance(DAY);
+    let opened = stage.open(spec("approve")).await;
+    stage.clock.set_back(DAY);
+    let back = stage.open(spec("approve")).await;
     tokio::time::sleep(HOUR).await;
-    rig.assert_pending(&opened.token).await;
-    rig.assert_pending(&back.token).await;
+    stage.assert_pending(&opened.token).await;
+    stage.assert_pending(&back.token).await;
     // What is decided meanwhile is never earlier than the wait itself.
-    rig.resolve(&opened.token, "1").await.expect("resolves");
-    let wait = rig.describe(&opened.token).await;
+    stage.resolve(&opened.token, "1").await.expect("resolves");
+    let wait = stage.describe(&opened.token).await;
     assert_eq!(wait.settle_time, wait.create_time);
-    rig.clock.advance(HOUR);
-    assert_eq!(rig.describe(&back.token).await.state(), State::Expired);
+    stage.clock.advance(HOUR);
+    assert_eq!(stage.describe(&back.token).await.state(), State::Expired);
 }
 
 /// Lengths that are refused, with the reason in short.
@@ -183,7 +183,7 @@ const NONE: [(Length, &str); 12] = [
 async fn c62_a_length_that_is_none_is_refused_with_the_field_and_opens_nothing() {
     let setup = Setup::memory(TestClock::standing());
     let front = Front::new(setup.store.clone());
-    let rig = setup.wrap(|_| front.clone()).start().await;
+    let stage = setup.wrap(|_| front.clone()).start().await;
     for (length, fault) in NONE {
         let timeout = WaitSpec {
             expiry: Some(Expiry::Timeout(length)),
@@ -197,8 +197,8 @@ async fn c62_a_length_that_is_none_is_refused_with_the_field_and_opens_nothing()
             ("spec.timeout", timeout),
             ("spec.heartbeat_timeout", heartbeat),
         ] {
-            let unary = refused(rig.try_open(spec.clone()).await);
-            let stream = refused(rig.wait(wait(spec)).await.map(|_| ()));
+            let unary = refused(stage.try_open(spec.clone()).await);
+            let stream = refused(stage.wait(wait(spec)).await.map(|_| ()));
             for refusal in [unary, stream] {
                 let refusal = refusal.assert(Code::InvalidArgument, "INVALID_FIELD");
                 assert_eq!(refusal.names(), [field], "{length:?}");
@@ -214,7 +214,7 @@ async fn c62_a_length_that_is_none_is_refused_with_the_field_and_opens_nothing()
         ..spec("approve")
     };
     assert_eq!(
-        refused(rig.try_open(unset).await).names(),
+        refused(stage.try_open(unset).await).names(),
         ["spec.no_timeout"]
     );
     assert_eq!(front.calls(), 0);
@@ -222,7 +222,7 @@ async fn c62_a_length_that_is_none_is_refused_with_the_field_and_opens_nothing()
 
 #[tokio::test]
 async fn c62_lengths_of_an_inbox_filter_are_checked_too() {
-    let rig = Rig::standing().await;
+    let stage = Stage::standing().await;
     for (length, _) in NONE.into_iter().take(10) {
         let filter = v1::WaitFilter {
             min_age: Some(length),
@@ -233,7 +233,7 @@ async fn c62_lengths_of_an_inbox_filter_are_checked_too() {
             filter: Some(filter),
             ..Default::default()
         };
-        let refusal = refused(rig.inbox().list_waits(request).await);
+        let refusal = refused(stage.inbox().list_waits(request).await);
         assert_eq!(
             refusal.names(),
             ["filter.min_age", "filter.max_age"],
@@ -244,14 +244,14 @@ async fn c62_lengths_of_an_inbox_filter_are_checked_too() {
 
 #[tokio::test]
 async fn c62_the_shortest_and_the_longest_are_taken_to_the_microsecond() {
-    let rig = Rig::standing().await;
+    let stage = Stage::standing().await;
     for (given, kept) in [
         (Duration::from_micros(1), Duration::from_micros(1)),
         (Duration::from_nanos(1999), Duration::from_micros(1)),
         (366 * DAY, 366 * DAY),
         (366 * DAY + Duration::from_nanos(999), 366 * DAY),
     ] {
-        let opened = rig.open(WaitSpec {
+        let opened = stage.open(WaitSpec {
             expiry: timeout(given),
             ..spec("approve")
         });
@@ -259,7 +259,7 @@ async fn c62_the_shortest_and_the_longest_are_taken_to_the_microsecond() {
         assert_eq!(opened.timeout, Some(duration(kept)), "{given:?}");
         assert_eq!(
             opened.expire_time,
-            at(abeyance::store::Clock::now(&*rig.clock).after(kept))
+            at(abeyance::store::Clock::now(&*stage.clock).after(kept))
         );
     }
 }

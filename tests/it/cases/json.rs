@@ -7,8 +7,8 @@ use tonic::{Code, Request, Status, client::Grpc, codegen::http::uri::PathAndQuer
 use tonic_prost::ProstCodec;
 
 use super::{
-    rig::{Rig, origin},
     say::*,
+    stage::{Stage, origin},
 };
 
 /// Text that every language must get as it was sent.
@@ -29,26 +29,26 @@ const KEPT: [&str; 12] = [
 
 #[tokio::test]
 async fn c64_json_reaches_the_worker_byte_for_byte() {
-    for rig in [Rig::standing().await, Rig::sqlite().await] {
+    for stage in [Stage::standing().await, Stage::sqlite().await] {
         for text in KEPT {
             let asked = WaitSpec {
                 question: free(text),
                 ..spec("approve")
             };
-            let mut waiting = rig.wait(wait(asked.clone())).await.expect("waits");
+            let mut waiting = stage.wait(wait(asked.clone())).await.expect("waits");
             let token = waiting.opened().await.token;
-            assert_eq!(rig.describe(&token).await.question, free(text));
-            rig.resolve(&token, text).await.expect(text);
+            assert_eq!(stage.describe(&token).await.question, free(text));
+            stage.resolve(&token, text).await.expect(text);
             assert_eq!(payload(&waiting.outcome().await), text);
-            assert_eq!(payload(&rig.outcome(&token).await), text);
+            assert_eq!(payload(&stage.outcome(&token).await), text);
 
-            let token = rig.open(asked).await.token;
+            let token = stage.open(asked).await.token;
             let failure = v1::FailRequest {
                 details_json: text.to_owned(),
                 ..fail(&token, "no")
             };
-            rig.resolver().fail(failure).await.expect(text);
-            match rig.outcome(&token).await.result {
+            stage.resolver().fail(failure).await.expect(text);
+            match stage.outcome(&token).await.result {
                 Some(Ended::Failed(failed)) => assert_eq!(failed.details_json, text),
                 other => panic!("not failed: {other:?}"),
             }
@@ -102,16 +102,16 @@ fn assert_named(refusal: &Refused, field: &str, text: &str) {
 
 #[tokio::test]
 async fn c65_what_is_no_json_is_refused_with_its_position_and_quotes_nothing() {
-    let rig = Rig::standing().await;
-    let token = rig.open(spec("approve")).await.token;
+    let stage = Stage::standing().await;
+    let token = stage.open(spec("approve")).await.token;
     let later = WaitSpec {
         question_later: true,
         ..spec("approve")
     };
-    let later = rig.open(later).await.token;
+    let later = stage.open(later).await.token;
     for text in REFUSED {
         assert_named(
-            &refused(rig.resolve(&token, text).await),
+            &refused(stage.resolve(&token, text).await),
             "payload_json",
             text,
         );
@@ -120,7 +120,7 @@ async fn c65_what_is_no_json_is_refused_with_its_position_and_quotes_nothing() {
             ..fail(&token, "no")
         };
         assert_named(
-            &refused(rig.resolver().fail(failure).await),
+            &refused(stage.resolver().fail(failure).await),
             "details_json",
             text,
         );
@@ -129,7 +129,7 @@ async fn c65_what_is_no_json_is_refused_with_its_position_and_quotes_nothing() {
             ..spec("approve")
         };
         assert_named(
-            &refused(rig.try_open(asked).await),
+            &refused(stage.try_open(asked).await),
             "spec.question.free_json",
             text,
         );
@@ -137,26 +137,27 @@ async fn c65_what_is_no_json_is_refused_with_its_position_and_quotes_nothing() {
             token: later.clone(),
             question: free(text),
         };
-        let refusal = refused(rig.worker().set_question(request).await);
+        let refusal = refused(stage.worker().set_question(request).await);
         assert_named(&refusal, "question.free_json", text);
     }
-    rig.assert_pending(&token).await;
-    rig.assert_pending(&later).await;
-    rig.resolve(&token, "{}")
+    stage.assert_pending(&token).await;
+    stage.assert_pending(&later).await;
+    stage
+        .resolve(&token, "{}")
         .await
         .expect("the token is unspent");
 }
 
 #[tokio::test]
 async fn c65_the_position_is_that_of_the_fault() {
-    let rig = Rig::standing().await;
-    let token = rig.open(spec("approve")).await.token;
+    let stage = Stage::standing().await;
+    let token = stage.open(spec("approve")).await.token;
     for (text, position) in [
         ("{\n  \"a\": 1,\n  \"a\": 2\n}", "line 3 column 5"),
         ("[1, 2, x]", "line 1 column 8"),
         ("{} x", "line 1 column 4"),
     ] {
-        let refusal = refused(rig.resolve(&token, text).await);
+        let refusal = refused(stage.resolve(&token, text).await);
         assert!(refusal.fields[0].1.ends_with(position), "{refusal:?}");
     }
 }
@@ -170,8 +171,12 @@ struct Raw {
     payload: Vec<u8>,
 }
 
-async fn resolve_raw(rig: &Rig, token: &str, payload: &[u8]) -> Result<ResolveResponse, Status> {
-    let mut grpc = Grpc::with_origin(rig.line.clone(), origin());
+async fn resolve_raw(
+    stage: &Stage,
+    token: &str,
+    payload: &[u8],
+) -> Result<ResolveResponse, Status> {
+    let mut grpc = Grpc::with_origin(stage.line.clone(), origin());
     grpc.ready().await.expect("connected");
     let path = PathAndQuery::from_static("/abeyance.v1.ResolveService/Resolve");
     let raw = Raw {
@@ -187,19 +192,19 @@ async fn resolve_raw(rig: &Rig, token: &str, payload: &[u8]) -> Result<ResolveRe
 
 #[tokio::test]
 async fn c65_what_is_no_utf_8_is_a_malformed_request() {
-    let rig = Rig::standing().await;
-    let token = rig.open(spec("approve")).await.token;
+    let stage = Stage::standing().await;
+    let token = stage.open(spec("approve")).await.token;
     for payload in [
         b"\"\xff\"".as_slice(),
         b"\"\xc3\"",
         b"\"\xed\xa0\x80\"",
         b"\xfe\xff\0{\0}",
     ] {
-        let refusal = refused(resolve_raw(&rig, &token, payload).await);
+        let refusal = refused(resolve_raw(&stage, &token, payload).await);
         refusal.assert(Code::InvalidArgument, "MALFORMED_REQUEST");
     }
-    rig.assert_pending(&token).await;
-    resolve_raw(&rig, &token, "\"é\"".as_bytes())
+    stage.assert_pending(&token).await;
+    resolve_raw(&stage, &token, "\"é\"".as_bytes())
         .await
         .expect("UTF-8");
 }
@@ -210,7 +215,7 @@ fn nested(open: &str, inner: &str, close: &str, levels: usize) -> String {
 
 #[tokio::test]
 async fn c66_depth_ends_at_127_levels_and_the_broker_lives() {
-    let rig = Rig::standing().await;
+    let stage = Stage::standing().await;
     for (open, inner, close) in [("[", "", "]"), ("{\"a\":", "1", "}"), ("[[],", "0", "]")] {
         for levels in [100, 127] {
             let text = nested(open, inner, close, levels);
@@ -218,10 +223,10 @@ async fn c66_depth_ends_at_127_levels_and_the_broker_lives() {
                 question: free(&text),
                 ..keyed("approve", &format!("{open}{levels}"))
             };
-            let token = rig.open(asked.clone()).await.token;
-            rig.resolve(&token, &text).await.expect("resolves");
+            let token = stage.open(asked.clone()).await.token;
+            stage.resolve(&token, &text).await.expect("resolves");
             // Compared with itself in other white space, in full depth.
-            let repeat = rig
+            let repeat = stage
                 .resolve(&token, &format!(" {text} "))
                 .await
                 .expect("resolves");
@@ -230,10 +235,10 @@ async fn c66_depth_ends_at_127_levels_and_the_broker_lives() {
                 question: free(&format!("\n{text}")),
                 ..asked
             };
-            assert!(rig.open(asked).await.resumed);
-            assert_eq!(payload(&rig.outcome(&token).await), text);
+            assert!(stage.open(asked).await.resumed);
+            assert_eq!(payload(&stage.outcome(&token).await), text);
         }
-        let token = rig.open(spec("approve")).await.token;
+        let token = stage.open(spec("approve")).await.token;
         for levels in [128, 1000, 100_000] {
             let text = nested(open, inner, close, levels);
             let ResolveRequest { answer, .. } = resolve(&token, &text);
@@ -241,18 +246,18 @@ async fn c66_depth_ends_at_127_levels_and_the_broker_lives() {
                 answer,
                 ..resolve(&token, "")
             };
-            let refusal = refused(rig.resolver().resolve(request).await);
+            let refusal = refused(stage.resolver().resolve(request).await);
             assert_named(&refusal, "payload_json", open);
             assert!(refusal.fields[0].1.contains("127 levels"), "{refusal:?}");
             let asked = WaitSpec {
                 question: free(&text),
                 ..spec("approve")
             };
-            refused(rig.try_open(asked).await).assert(Code::InvalidArgument, "INVALID_JSON");
+            refused(stage.try_open(asked).await).assert(Code::InvalidArgument, "INVALID_JSON");
         }
         // Nothing but opening brackets.
-        let refusal = refused(rig.resolve(&token, &open.repeat(100_000)).await);
+        let refusal = refused(stage.resolve(&token, &open.repeat(100_000)).await);
         assert_named(&refusal, "payload_json", open);
-        rig.assert_pending(&token).await;
+        stage.assert_pending(&token).await;
     }
 }

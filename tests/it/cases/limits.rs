@@ -6,12 +6,12 @@ use abeyance::proto::v1::{self, ResolveRequest, WaitSpec, outcome::Result as End
 use tonic::Code;
 
 use super::{
-    rig::{Rig, Setup, TestClock},
     say::*,
+    stage::{Setup, Stage, TestClock},
     stores::Front,
 };
 
-async fn counted() -> (Rig, Arc<Front>) {
+async fn counted() -> (Stage, Arc<Front>) {
     let setup = Setup::memory(TestClock::standing());
     let front = Front::new(setup.store.clone());
     (setup.wrap(|_| front.clone()).start().await, front)
@@ -91,10 +91,10 @@ fn specs() -> Vec<(&'static str, WaitSpec, WaitSpec)> {
 
 #[tokio::test]
 async fn a_spec_is_taken_up_to_each_limit_and_refused_beyond_it_by_name() {
-    let (rig, front) = counted().await;
+    let (stage, front) = counted().await;
     for (field, taken, beyond) in specs() {
-        let opened = rig.open(taken.clone()).await;
-        let found = rig.describe(&opened.token).await;
+        let opened = stage.open(taken.clone()).await;
+        let found = stage.describe(&opened.token).await;
         assert_eq!(
             (&found.name, &found.key, &found.labels),
             (&taken.name, &taken.key, &taken.labels)
@@ -102,8 +102,8 @@ async fn a_spec_is_taken_up_to_each_limit_and_refused_beyond_it_by_name() {
         assert_eq!(found.question, taken.question);
         let before = front.calls();
         for refusal in [
-            refused(rig.try_open(beyond.clone()).await),
-            refused(rig.wait(wait(beyond.clone())).await.map(|_| ())),
+            refused(stage.try_open(beyond.clone()).await),
+            refused(stage.wait(wait(beyond.clone())).await.map(|_| ())),
         ] {
             let refusal = refusal.assert(Code::InvalidArgument, "INVALID_FIELD");
             assert_eq!(refusal.names(), [field]);
@@ -118,8 +118,8 @@ async fn a_spec_is_taken_up_to_each_limit_and_refused_beyond_it_by_name() {
         labels: [(long(n), String::new())].into(),
         ..spec("approve")
     };
-    rig.open(label(63)).await;
-    let refusal = refused(rig.try_open(label(64)).await);
+    stage.open(label(63)).await;
+    let refusal = refused(stage.try_open(label(64)).await);
     assert!(
         refusal.names()[0].starts_with("spec.labels["),
         "{refusal:?}"
@@ -129,8 +129,8 @@ async fn a_spec_is_taken_up_to_each_limit_and_refused_beyond_it_by_name() {
 
 #[tokio::test]
 async fn an_answer_is_taken_up_to_each_limit_and_refused_beyond_it_by_name() {
-    let (rig, front) = counted().await;
-    let token = rig.open(spec("approve")).await.token;
+    let (stage, front) = counted().await;
+    let token = stage.open(spec("approve")).await.token;
     let before = front.calls();
     let answer = |bytes, id: String| ResolveRequest {
         request_id: id,
@@ -141,7 +141,7 @@ async fn an_answer_is_taken_up_to_each_limit_and_refused_beyond_it_by_name() {
         (answer(2, long(129)), "request_id"),
         (answer(2, "a\nb".to_owned()), "request_id"),
     ] {
-        let refusal = refused(rig.resolver().resolve(request).await);
+        let refusal = refused(stage.resolver().resolve(request).await);
         assert_eq!(refusal.names(), [field]);
         refusal.assert(Code::InvalidArgument, "INVALID_FIELD");
     }
@@ -160,61 +160,67 @@ async fn an_answer_is_taken_up_to_each_limit_and_refused_beyond_it_by_name() {
         (failure(|f| f.details_json = json(MIB + 1)), "details_json"),
         (failure(|f| f.request_id = long(129)), "request_id"),
     ] {
-        let refusal = refused(rig.resolver().fail(request).await);
+        let refusal = refused(stage.resolver().fail(request).await);
         assert_eq!(refusal.names(), [field]);
     }
     assert_eq!(
-        refused(rig.cancel(&token, &long(4097)).await).names(),
+        refused(stage.cancel(&token, &long(4097)).await).names(),
         ["reason"]
     );
     assert_eq!(front.calls(), before, "a refused answer reached the store");
 
-    rig.resolver()
+    stage
+        .resolver()
         .resolve(answer(MIB, long(128)))
         .await
         .expect("at the limit");
-    assert_eq!(payload(&rig.outcome(&token).await).len(), MIB);
-    let token = rig.open(spec("approve")).await.token;
+    assert_eq!(payload(&stage.outcome(&token).await).len(), MIB);
+    let token = stage.open(spec("approve")).await.token;
     let failure = v1::FailRequest {
         error_type: long(256),
         details_json: json(MIB),
         request_id: long(128),
         ..fail(&token, &long(4096))
     };
-    rig.resolver().fail(failure).await.expect("at the limit");
-    let token = rig.open(spec("approve")).await.token;
-    rig.cancel(&token, &long(4096)).await.expect("at the limit");
+    stage.resolver().fail(failure).await.expect("at the limit");
+    let token = stage.open(spec("approve")).await.token;
+    stage
+        .cancel(&token, &long(4096))
+        .await
+        .expect("at the limit");
 }
 
 #[tokio::test]
 async fn a_message_far_too_large_is_refused_before_it_is_read() {
-    let (rig, front) = counted().await;
-    let token = rig.open(spec("approve")).await.token;
+    let (stage, front) = counted().await;
+    let token = stage.open(spec("approve")).await.token;
     let before = front.calls();
-    let refusal = refused(rig.resolve(&token, &json(3 * MIB)).await);
+    let refusal = refused(stage.resolve(&token, &json(3 * MIB)).await);
     assert!(refusal.message.contains("too large"), "{refusal:?}");
     refusal.assert(Code::InvalidArgument, "MALFORMED_REQUEST");
     assert_eq!(front.calls(), before);
     // The connection goes on.
-    rig.resolve(&token, "1").await.expect("resolves");
+    stage.resolve(&token, "1").await.expect("resolves");
 }
 
 #[tokio::test]
 async fn control_characters_are_refused_in_names_and_welcome_in_reasons() {
-    let (rig, front) = counted().await;
+    let (stage, front) = counted().await;
     for control in ["\0", "\n", "\t", "\u{1b}", "\u{7f}", "\u{85}"] {
         let bad = format!("a{control}b");
         let refusal = refused(
-            rig.try_open_as(
-                WaitSpec {
-                    key: bad.clone(),
-                    labels: [(bad.clone(), String::new()), ("b".to_owned(), bad.clone())].into(),
-                    namespace: bad.clone(),
-                    ..spec(&bad)
-                },
-                &bad,
-            )
-            .await,
+            stage
+                .try_open_as(
+                    WaitSpec {
+                        key: bad.clone(),
+                        labels: [(bad.clone(), String::new()), ("b".to_owned(), bad.clone())]
+                            .into(),
+                        namespace: bad.clone(),
+                        ..spec(&bad)
+                    },
+                    &bad,
+                )
+                .await,
         );
         let refusal = refusal.assert(Code::InvalidArgument, "INVALID_FIELD");
         let names = refusal.names();
@@ -236,7 +242,7 @@ async fn control_characters_are_refused_in_names_and_welcome_in_reasons() {
 
 #[tokio::test]
 async fn any_text_comes_back_as_it_was_sent() {
-    for rig in [Rig::standing().await, Rig::sqlite().await] {
+    for stage in [Stage::standing().await, Stage::sqlite().await] {
         for text in [
             "Zürich 東京 😀",
             "e\u{301} \u{202e}rtl\u{202c}",
@@ -249,9 +255,9 @@ async fn any_text_comes_back_as_it_was_sent() {
                 labels: labels([(text, text)]),
                 ..spec(text)
             };
-            let opened = rig.open(asked.clone()).await;
-            assert!(rig.open(asked.clone()).await.resumed);
-            let found = rig.describe(&opened.token).await;
+            let opened = stage.open(asked.clone()).await;
+            assert!(stage.open(asked.clone()).await.resumed);
+            let found = stage.describe(&opened.token).await;
             assert_eq!(
                 (&*found.name, &*found.key, found.labels),
                 (text, text, asked.labels)
@@ -265,7 +271,7 @@ async fn any_text_comes_back_as_it_was_sent() {
                 filter: Some(filter),
                 ..Default::default()
             };
-            let listed = rig
+            let listed = stage
                 .inbox()
                 .list_waits(request)
                 .await
@@ -278,8 +284,8 @@ async fn any_text_comes_back_as_it_was_sent() {
                 error_type: text.to_owned(),
                 ..fail(&opened.token, &reason)
             };
-            rig.resolver().fail(failure).await.expect("fails");
-            match rig.outcome(&opened.token).await.result {
+            stage.resolver().fail(failure).await.expect("fails");
+            match stage.outcome(&opened.token).await.result {
                 Some(Ended::Failed(failed)) => {
                     assert_eq!((&*failed.reason, &*failed.error_type), (&*reason, text));
                 }
@@ -291,22 +297,23 @@ async fn any_text_comes_back_as_it_was_sent() {
 
 #[tokio::test]
 async fn all_faults_of_a_request_are_told_together() {
-    let rig = Rig::standing().await;
+    let stage = Stage::standing().await;
     let refusal = refused(
-        rig.try_open_as(
-            WaitSpec {
-                name: String::new(),
-                key: long(513),
-                namespace: "A".to_owned(),
-                expiry: timeout(400 * DAY),
-                heartbeat_timeout: Some(duration(400 * DAY)),
-                labels: [(String::new(), long(257))].into(),
-                question: free("{"),
-                question_later: true,
-            },
-            &long(129),
-        )
-        .await,
+        stage
+            .try_open_as(
+                WaitSpec {
+                    name: String::new(),
+                    key: long(513),
+                    namespace: "A".to_owned(),
+                    expiry: timeout(400 * DAY),
+                    heartbeat_timeout: Some(duration(400 * DAY)),
+                    labels: [(String::new(), long(257))].into(),
+                    question: free("{"),
+                    question_later: true,
+                },
+                &long(129),
+            )
+            .await,
     );
     let expected = [
         "spec.name",
@@ -328,7 +335,7 @@ async fn all_faults_of_a_request_are_told_together() {
     );
     let missing = v1::OpenWaitRequest::default();
     assert_eq!(
-        refused(rig.worker().open_wait(missing).await).names(),
+        refused(stage.worker().open_wait(missing).await).names(),
         ["spec"]
     );
 }

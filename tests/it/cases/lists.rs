@@ -10,8 +10,8 @@ use prost::Message as _;
 use tonic::Code;
 
 use super::{
-    rig::{Rig, Setup, TestClock},
     say::*,
+    stage::{Setup, Stage, TestClock},
 };
 
 fn named(name: &str) -> WaitFilter {
@@ -28,13 +28,14 @@ fn in_state(state: State) -> WaitFilter {
     }
 }
 
-async fn page(rig: &Rig, filter: &WaitFilter, size: i32, token: &str) -> v1::ListWaitsResponse {
+async fn page(stage: &Stage, filter: &WaitFilter, size: i32, token: &str) -> v1::ListWaitsResponse {
     let request = ListWaitsRequest {
         filter: Some(filter.clone()),
         page_size: size,
         page_token: token.to_owned(),
     };
-    rig.inbox()
+    stage
+        .inbox()
         .list_waits(request)
         .await
         .expect("lists")
@@ -42,10 +43,10 @@ async fn page(rig: &Rig, filter: &WaitFilter, size: i32, token: &str) -> v1::Lis
 }
 
 /// All that a filter gives, page by page to the end, and how many pages that took.
-async fn all(rig: &Rig, filter: &WaitFilter, size: i32) -> (Vec<v1::Wait>, usize) {
+async fn all(stage: &Stage, filter: &WaitFilter, size: i32) -> (Vec<v1::Wait>, usize) {
     let (mut waits, mut token, mut pages) = (Vec::new(), String::new(), 0);
     loop {
-        let page = page(rig, filter, size, &token).await;
+        let page = page(stage, filter, size, &token).await;
         assert!(size <= 0 || page.waits.len() <= usize::try_from(size).expect("positive"));
         waits.extend(page.waits);
         pages += 1;
@@ -61,7 +62,7 @@ fn ids(waits: &[v1::Wait]) -> Vec<&str> {
 }
 
 /// 120 waits of three names, four teams and five states, a second between each two.
-async fn many(rig: &Rig) -> Vec<v1::Wait> {
+async fn many(stage: &Stage) -> Vec<v1::Wait> {
     let mut waits = Vec::new();
     for number in 0..120 {
         let expiry = if number % 5 == 3 {
@@ -69,27 +70,27 @@ async fn many(rig: &Rig) -> Vec<v1::Wait> {
         } else {
             timeout(DAY)
         };
-        let opened = rig.open(WaitSpec {
+        let opened = stage.open(WaitSpec {
             expiry,
             labels: labels([("team", ["a", "b", "c", "d"][number % 4]), ("all", "")]),
             namespace: if number % 6 == 0 { "other" } else { "" }.to_owned(),
             ..spec(["one", "two", "three"][number % 3])
         });
         let token = opened.await.token;
-        rig.clock.advance(SECOND);
+        stage.clock.advance(SECOND);
         match number % 5 {
-            0 => drop(rig.resolve(&token, "1").await.expect("resolves")),
-            1 => drop(rig.fail(&token, "no").await.expect("fails")),
-            2 => drop(rig.cancel(&token, "").await.expect("cancels")),
+            0 => drop(stage.resolve(&token, "1").await.expect("resolves")),
+            1 => drop(stage.fail(&token, "no").await.expect("fails")),
+            2 => drop(stage.cancel(&token, "").await.expect("cancels")),
             _ => {}
         }
-        waits.push(rig.describe(&token).await);
+        waits.push(stage.describe(&token).await);
     }
     waits
 }
 
-async fn each_exactly_once(rig: Rig) {
-    let waits = many(&rig).await;
+async fn each_exactly_once(stage: Stage) {
+    let waits = many(&stage).await;
     let filters = [
         WaitFilter::default(),
         named("two"),
@@ -139,7 +140,7 @@ async fn each_exactly_once(rig: Rig) {
         // Newest first.
         expected.reverse();
         for size in [1, 7, 0, 5000] {
-            let (listed, _) = all(&rig, &filter, size).await;
+            let (listed, _) = all(&stage, &filter, size).await;
             assert_eq!(ids(&listed), ids(&expected), "{filter:?} by {size}");
             assert_eq!(listed, expected);
         }
@@ -148,7 +149,7 @@ async fn each_exactly_once(rig: Rig) {
 
 #[tokio::test]
 async fn a_list_gives_each_wait_exactly_once_in_memory() {
-    each_exactly_once(Rig::standing().await).await;
+    each_exactly_once(Stage::standing().await).await;
 }
 
 #[tokio::test]
@@ -158,23 +159,24 @@ async fn a_list_gives_each_wait_exactly_once_in_sqlite() {
 
 #[tokio::test]
 async fn waits_that_come_and_end_between_pages_disturb_no_list() {
-    let rig = Rig::standing().await;
+    let stage = Stage::standing().await;
     let mut tokens = Vec::new();
     for _ in 0..20 {
-        tokens.push(rig.open(spec("approve")).await);
-        rig.clock.advance(SECOND);
+        tokens.push(stage.open(spec("approve")).await);
+        stage.clock.advance(SECOND);
     }
     let filter = WaitFilter::default();
     let (mut listed, mut next) = (Vec::new(), String::new());
     for step in 0.. {
-        let page = page(&rig, &filter, 3, &next).await;
+        let page = page(&stage, &filter, 3, &next).await;
         listed.extend(page.waits);
         next = page.next_page_token;
         if next.is_empty() {
             break;
         }
-        rig.open(spec("newer")).await;
-        rig.resolve(&tokens[step].token, "1")
+        stage.open(spec("newer")).await;
+        stage
+            .resolve(&tokens[step].token, "1")
             .await
             .expect("resolves");
     }
@@ -185,19 +187,19 @@ async fn waits_that_come_and_end_between_pages_disturb_no_list() {
 
 #[tokio::test]
 async fn an_overdue_wait_is_never_shown_as_pending() {
-    let rig = Rig::standing().await;
+    let stage = Stage::standing().await;
     let short = WaitSpec {
         expiry: timeout(SECOND),
         ..spec("approve")
     };
-    let short = rig.open(short).await;
-    let long = rig.open(spec("approve")).await;
+    let short = stage.open(short).await;
+    let long = stage.open(spec("approve")).await;
     let wait_id = || short.wait_id.clone();
-    rig.clock.advance(2 * SECOND);
+    stage.clock.advance(2 * SECOND);
     // No sweep has come by: the lists themselves meet it.
-    let (listed, _) = all(&rig, &in_state(State::Pending), 0).await;
+    let (listed, _) = all(&stage, &in_state(State::Pending), 0).await;
     assert_eq!(ids(&listed), [&*long.wait_id]);
-    let (listed, _) = all(&rig, &WaitFilter::default(), 0).await;
+    let (listed, _) = all(&stage, &WaitFilter::default(), 0).await;
     let overdue = listed
         .iter()
         .find(|w| w.wait_id == wait_id())
@@ -205,7 +207,7 @@ async fn an_overdue_wait_is_never_shown_as_pending() {
     assert_eq!(overdue.state(), State::Expired);
     assert!(overdue.settle_time.is_some());
     let request = v1::GetWaitRequest { wait_id: wait_id() };
-    let wait = rig
+    let wait = stage
         .inbox()
         .get_wait(request)
         .await
@@ -217,23 +219,23 @@ async fn an_overdue_wait_is_never_shown_as_pending() {
 
 #[tokio::test]
 async fn a_list_of_expired_waits_holds_those_that_nobody_met_yet() {
-    let rig = Rig::standing().await;
-    let short = rig.open(WaitSpec {
+    let stage = Stage::standing().await;
+    let short = stage.open(WaitSpec {
         expiry: timeout(SECOND),
         ..spec("approve")
     });
     let short = short.await;
-    rig.clock.advance(2 * SECOND);
-    let (listed, _) = all(&rig, &in_state(State::Expired), 0).await;
+    stage.clock.advance(2 * SECOND);
+    let (listed, _) = all(&stage, &in_state(State::Expired), 0).await;
     assert_eq!(ids(&listed), [&*short.wait_id]);
 }
 
 #[tokio::test]
 async fn page_sizes_are_cut_and_what_is_none_is_refused() {
-    let rig = Rig::standing().await;
+    let stage = Stage::standing().await;
     for number in 0..1010 {
         // Past the limits of one page; not over the wire, for speed.
-        rig.open(spec(&number.to_string())).await;
+        stage.open(spec(&number.to_string())).await;
     }
     for (asked, given) in [
         (0, 50),
@@ -242,12 +244,12 @@ async fn page_sizes_are_cut_and_what_is_none_is_refused() {
         (1001, 1000),
         (i32::MAX, 1000),
     ] {
-        let page = page(&rig, &WaitFilter::default(), asked, "").await;
+        let page = page(&stage, &WaitFilter::default(), asked, "").await;
         assert_eq!(page.waits.len(), given, "{asked}");
         assert!(!page.next_page_token.is_empty());
     }
     let bad = |request: ListWaitsRequest| {
-        let mut inbox = rig.inbox();
+        let mut inbox = stage.inbox();
         async move { refused(inbox.list_waits(request).await) }
     };
     let negative = ListWaitsRequest {
@@ -282,25 +284,25 @@ async fn page_sizes_are_cut_and_what_is_none_is_refused() {
 
 #[tokio::test]
 async fn a_page_may_be_empty_and_have_more_behind_it() {
-    let rig = Rig::standing().await;
-    let oldest = rig.open(spec("rare")).await;
-    rig.clock.advance(SECOND);
+    let stage = Stage::standing().await;
+    let oldest = stage.open(spec("rare")).await;
+    stage.clock.advance(SECOND);
     for _ in 0..LIST_SCAN_ROWS + 10 {
-        rig.open(spec("common")).await;
+        stage.open(spec("common")).await;
     }
-    let first = page(&rig, &named("rare"), 0, "").await;
+    let first = page(&stage, &named("rare"), 0, "").await;
     assert!(first.waits.is_empty() && !first.next_page_token.is_empty());
-    let (listed, pages) = all(&rig, &named("rare"), 0).await;
+    let (listed, pages) = all(&stage, &named("rare"), 0).await;
     assert_eq!((ids(&listed), pages), (vec![&*oldest.wait_id], 2));
 }
 
 #[tokio::test]
 async fn ages_are_counted_from_the_open() {
-    let rig = Rig::standing().await;
+    let stage = Stage::standing().await;
     let mut opened = Vec::new();
     for _ in 0..5 {
-        opened.push(rig.open(spec("approve")).await.wait_id);
-        rig.clock.advance(60 * SECOND);
+        opened.push(stage.open(spec("approve")).await.wait_id);
+        stage.clock.advance(60 * SECOND);
     }
     // Their ages are five, four, three, two and one minute.
     let aged = |min: Option<u32>, max: Option<u32>| WaitFilter {
@@ -314,7 +316,7 @@ async fn ages_are_counted_from_the_open() {
         (aged(Some(2), Some(4)), vec![3, 2, 1]),
         (aged(Some(6), None), vec![]),
     ] {
-        let (listed, _) = all(&rig, &filter, 2).await;
+        let (listed, _) = all(&stage, &filter, 2).await;
         let expected: Vec<_> = expected.iter().map(|n| &*opened[*n]).collect();
         assert_eq!(ids(&listed), expected, "{filter:?}");
     }
@@ -322,20 +324,21 @@ async fn ages_are_counted_from_the_open() {
 
 #[tokio::test]
 async fn lists_carry_no_payload_and_nothing_of_the_inbox_a_token() {
-    let rig = Rig::sqlite().await;
+    let stage = Stage::sqlite().await;
     let asked = WaitSpec {
         question: free("\"QUESTION-MARK\""),
         labels: labels([("team", "pay")]),
         ..keyed("approve", "order-1")
     };
-    let opened = rig.open(asked).await;
-    rig.mark_asked(&opened.token).await.expect("marks");
-    rig.resolve(&opened.token, "\"ANSWER-MARK\"")
+    let opened = stage.open(asked).await;
+    stage.mark_asked(&opened.token).await.expect("marks");
+    stage
+        .resolve(&opened.token, "\"ANSWER-MARK\"")
         .await
         .expect("resolves");
-    let listed = page(&rig, &WaitFilter::default(), 0, "").await;
+    let listed = page(&stage, &WaitFilter::default(), 0, "").await;
     let wait_id = opened.wait_id.clone();
-    let whole = rig.inbox().get_wait(v1::GetWaitRequest { wait_id }).await;
+    let whole = stage.inbox().get_wait(v1::GetWaitRequest { wait_id }).await;
     let whole = whole.expect("gets").into_inner();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let (list, one) = (text(listed.encode_to_vec()), text(whole.encode_to_vec()));
@@ -345,7 +348,7 @@ async fn lists_carry_no_payload_and_nothing_of_the_inbox_a_token() {
         assert!(!super::secrets::holds_part_of(&text, &opened.token));
     }
     let shown = whole.wait.expect("a wait");
-    assert_eq!(Some(&shown), Some(&rig.describe(&opened.token).await));
+    assert_eq!(Some(&shown), Some(&stage.describe(&opened.token).await));
     let bare = v1::Wait {
         question: None,
         outcome: None,
@@ -356,11 +359,11 @@ async fn lists_carry_no_payload_and_nothing_of_the_inbox_a_token() {
 
 #[tokio::test]
 async fn a_wait_is_got_by_its_id_alone() {
-    let rig = Rig::standing().await;
-    let opened = rig.open(spec("approve")).await;
+    let stage = Stage::standing().await;
+    let opened = stage.open(spec("approve")).await;
     let unknown = "01890000-0000-7000-8000-000000000000".to_owned();
     let get = |wait_id: String| {
-        let mut inbox = rig.inbox();
+        let mut inbox = stage.inbox();
         async move { inbox.get_wait(v1::GetWaitRequest { wait_id }).await }
     };
     refused(get(unknown).await).assert(Code::NotFound, "WAIT_UNKNOWN");
@@ -378,12 +381,12 @@ async fn a_wait_is_got_by_its_id_alone() {
 
 #[tokio::test]
 async fn ids_sort_by_the_time_of_the_open() {
-    let rig = Rig::standing().await;
+    let stage = Stage::standing().await;
     let mut seen = BTreeSet::new();
     let mut last = String::new();
     for _ in 0..50 {
-        rig.clock.advance(Duration::from_micros(1000));
-        let id = rig.open(spec("approve")).await.wait_id;
+        stage.clock.advance(Duration::from_micros(1000));
+        let id = stage.open(spec("approve")).await.wait_id;
         assert!(id > last, "{id} after {last}");
         assert!(seen.insert(id.clone()));
         last = id;

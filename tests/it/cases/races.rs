@@ -6,8 +6,8 @@ use abeyance::proto::v1::{self, wait::State};
 use tonic::{Code, Status};
 
 use super::{
-    rig::{Rig, Setup, TestClock},
     say::*,
+    stage::{Setup, Stage, TestClock},
 };
 
 const ROUNDS: usize = 1000;
@@ -33,14 +33,14 @@ fn assert_told(loser: Result<v1::ResolveResponse, Status>, outcome: &v1::Outcome
     );
 }
 
-async fn five_at_once(rig: Rig) {
-    let rig = Arc::new(rig);
-    let token = rig.open(spec("approve")).await.token;
-    let mut waiting = rig.attach(&token).await.expect("attaches");
+async fn five_at_once(stage: Stage) {
+    let stage = Arc::new(stage);
+    let token = stage.open(spec("approve")).await.token;
+    let mut waiting = stage.attach(&token).await.expect("attaches");
     waiting.opened().await;
     let same = || {
-        let (rig, token) = (rig.clone(), token.clone());
-        tokio::spawn(async move { rig.resolve(&token, "[1]").await.expect("OK") })
+        let (stage, token) = (stage.clone(), token.clone());
+        tokio::spawn(async move { stage.resolve(&token, "[1]").await.expect("OK") })
     };
     let calls: Vec<_> = std::iter::repeat_with(same).take(5).collect();
     let outcome = waiting.outcome().await;
@@ -51,7 +51,7 @@ async fn five_at_once(rig: Rig) {
         first += usize::from(!response.replayed);
     }
     assert_eq!(first, 1);
-    assert_eq!(rig.outcome(&token).await, outcome);
+    assert_eq!(stage.outcome(&token).await, outcome);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,14 +61,17 @@ async fn c28_a_five_answers_alike_at_once_are_one_decision_in_memory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_five_answers_alike_at_once_are_one_decision_in_sqlite() {
-    five_at_once(Rig::sqlite().await).await;
+    five_at_once(Stage::sqlite().await).await;
 }
 
-async fn approve_against_deny(rig: Arc<Rig>) {
-    let token = rig.open(spec("approve")).await.token;
-    let mut waiting = rig.attach(&token).await.expect("attaches");
+async fn approve_against_deny(stage: Arc<Stage>) {
+    let token = stage.open(spec("approve")).await.token;
+    let mut waiting = stage.attach(&token).await.expect("attaches");
     waiting.opened().await;
-    let (approve, deny) = tokio::join!(rig.resolve(&token, "true"), rig.resolve(&token, "false"));
+    let (approve, deny) = tokio::join!(
+        stage.resolve(&token, "true"),
+        stage.resolve(&token, "false")
+    );
     let outcome = waiting.outcome().await;
     let (winner, loser, answer) = match (approve, deny) {
         (Ok(winner), loser @ Err(_)) => (winner, loser, "true"),
@@ -79,33 +82,33 @@ async fn approve_against_deny(rig: Arc<Rig>) {
     assert!(!winner.replayed);
     assert_eq!(winner.settle_time, outcome.settle_time);
     assert_told(loser, &outcome);
-    assert_eq!(rig.outcome(&token).await, outcome);
+    assert_eq!(stage.outcome(&token).await, outcome);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_b_of_approve_and_deny_one_wins_in_memory() {
-    let rig = Arc::new(Setup::memory(TestClock::flowing()).start().await);
-    rounds(ROUNDS, 20, |_| approve_against_deny(rig.clone())).await;
+    let stage = Arc::new(Setup::memory(TestClock::flowing()).start().await);
+    rounds(ROUNDS, 20, |_| approve_against_deny(stage.clone())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_b_of_approve_and_deny_one_wins_in_sqlite() {
-    let rig = Arc::new(Rig::sqlite().await);
-    rounds(ROUNDS, 50, |_| approve_against_deny(rig.clone())).await;
+    let stage = Arc::new(Stage::sqlite().await);
+    rounds(ROUNDS, 50, |_| approve_against_deny(stage.clone())).await;
 }
 
 /// Opens a wait, aims an answer at the instant of its expiry, and says whether it was in time.
-async fn aim_at_expiry(rig: Arc<Rig>, length: Duration, aim: Duration) -> bool {
+async fn aim_at_expiry(stage: Arc<Stage>, length: Duration, aim: Duration) -> bool {
     let request = v1::WaitSpec {
         expiry: timeout(length),
         ..spec("approve")
     };
-    let mut waiting = rig.wait(wait(request)).await.expect("waits");
+    let mut waiting = stage.wait(wait(request)).await.expect("waits");
     let token = waiting.opened().await.token;
     let (told, outcome) = tokio::join!(
         async {
             tokio::time::sleep(aim).await;
-            rig.resolve(&token, "1").await
+            stage.resolve(&token, "1").await
         },
         waiting.outcome()
     );
@@ -120,7 +123,7 @@ async fn aim_at_expiry(rig: Arc<Rig>, length: Duration, aim: Duration) -> bool {
             assert_told(loser, &outcome);
         }
     }
-    assert_eq!(rig.outcome(&token).await, outcome);
+    assert_eq!(stage.outcome(&token).await, outcome);
     in_time
 }
 
@@ -131,13 +134,13 @@ fn aim(timeout: Duration, number: usize) -> Duration {
 
 #[tokio::test(start_paused = true)]
 async fn c38_b_at_the_instant_of_expiry_one_outcome_in_memory() {
-    let rig = Arc::new(Rig::flowing().await);
+    let stage = Arc::new(Stage::flowing().await);
     let wins = Arc::new(std::sync::Mutex::new([0, 0]));
     rounds(ROUNDS, 20, |number| {
-        let (rig, wins) = (rig.clone(), wins.clone());
+        let (stage, wins) = (stage.clone(), wins.clone());
         async move {
             let timeout = Duration::from_millis(30 + number as u64 % 3);
-            let in_time = aim_at_expiry(rig, timeout, aim(timeout, number)).await;
+            let in_time = aim_at_expiry(stage, timeout, aim(timeout, number)).await;
             wins.lock().expect("whole")[usize::from(in_time)] += 1;
         }
     })
@@ -148,12 +151,12 @@ async fn c38_b_at_the_instant_of_expiry_one_outcome_in_memory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c38_b_at_the_instant_of_expiry_one_outcome_in_sqlite() {
-    let rig = Arc::new(Rig::sqlite().await);
+    let stage = Arc::new(Stage::sqlite().await);
     rounds(ROUNDS, 100, |number| {
-        let rig = rig.clone();
+        let stage = stage.clone();
         let timeout = Duration::from_millis(60);
         async move {
-            aim_at_expiry(rig, timeout, aim(timeout, number)).await;
+            aim_at_expiry(stage, timeout, aim(timeout, number)).await;
         }
     })
     .await;

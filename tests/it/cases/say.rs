@@ -17,7 +17,7 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Code, Request, Status};
 use tonic_types::StatusExt as _;
 
-use super::rig::Rig;
+use super::stage::Stage;
 
 pub const SECOND: Duration = Duration::from_secs(1);
 pub const HOUR: Duration = Duration::from_secs(3600);
@@ -90,7 +90,7 @@ pub fn at(time: Timestamp) -> Option<prost_types::Timestamp> {
 }
 
 /// The calls that nearly every test makes.
-impl Rig {
+impl Stage {
     pub async fn try_open(&self, spec: v1::WaitSpec) -> Result<v1::OpenWaitResponse, Status> {
         self.try_open_as(spec, "").await
     }

@@ -7,8 +7,8 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use tonic::{Code, Status};
 
 use super::{
-    rig::{Rig, Setup, TestClock},
     say::*,
+    stage::{Setup, Stage, TestClock},
     stores::Front,
     tombstones::every_call,
 };
@@ -50,25 +50,26 @@ fn told(status: &Status) -> (Code, String, Vec<u8>) {
 async fn c48_ten_thousand_guesses_get_the_same_answer_and_never_reach_the_store() {
     let setup = Setup::memory(TestClock::standing());
     let front = Front::new(setup.store.clone());
-    let rig = Arc::new(setup.wrap(|_| front.clone()).start().await);
-    let token = rig.open(spec("approve")).await.token;
+    let stage = Arc::new(setup.wrap(|_| front.clone()).start().await);
+    let token = stage.open(spec("approve")).await.token;
     let before = front.calls();
-    let unknown = told(&rig.resolve("abey_", "1").await.expect_err("unknown"));
+    let unknown = told(&stage.resolve("abey_", "1").await.expect_err("unknown"));
     assert_eq!(unknown.0, Code::NotFound);
     rounds(1250, 16, |number| {
-        let (rig, token, unknown) = (rig.clone(), token.clone(), unknown.clone());
+        let (stage, token, unknown) = (stage.clone(), token.clone(), unknown.clone());
         async move {
             // Eight calls with each.
             let forged = forged(&token, number);
             assert_ne!(forged, token);
-            for status in every_call(&rig, &forged).await {
+            for status in every_call(&stage, &forged).await {
                 assert_eq!(told(&status), unknown, "{forged:?}");
             }
         }
     })
     .await;
     assert_eq!(front.calls(), before);
-    rig.resolve(&token, "1")
+    stage
+        .resolve(&token, "1")
         .await
         .expect("the genuine one is good");
     assert_eq!(front.calls(), before + 1);
@@ -95,25 +96,25 @@ fn forms(token: &str) -> Vec<Vec<u8>> {
 
 #[tokio::test]
 async fn c48_a_dump_of_the_store_holds_no_token() {
-    let rig = Rig::sqlite().await;
+    let stage = Stage::sqlite().await;
     let mut tokens = Vec::new();
     for number in 0..40 {
         let asked = WaitSpec {
             question: free("\"in-the-dump\""),
             ..keyed("approve", &number.to_string())
         };
-        let token = rig.open(asked).await.token;
-        rig.mark_asked(&token).await.expect("marks");
+        let token = stage.open(asked).await.token;
+        stage.mark_asked(&token).await.expect("marks");
         match number % 4 {
-            0 => drop(rig.resolve(&token, "1").await.expect("resolves")),
-            1 => drop(rig.fail(&token, "no").await.expect("fails")),
-            2 => drop(rig.cancel(&token, "").await.expect("cancels")),
+            0 => drop(stage.resolve(&token, "1").await.expect("resolves")),
+            1 => drop(stage.fail(&token, "no").await.expect("fails")),
+            2 => drop(stage.cancel(&token, "").await.expect("cancels")),
             _ => {}
         }
         tokens.push(token);
     }
-    let dump = |rig: &Rig| -> Vec<u8> {
-        let files = fs::read_dir(rig.dir()).expect("a directory");
+    let dump = |stage: &Stage| -> Vec<u8> {
+        let files = fs::read_dir(stage.dir()).expect("a directory");
         files
             .flat_map(|file| fs::read(file.expect("a file").path()).expect("reads"))
             .collect()
@@ -121,9 +122,9 @@ async fn c48_a_dump_of_the_store_holds_no_token() {
     // With the log as it is now, and after it went into the database.
     for closed in [false, true] {
         if closed {
-            rig.broker.close().await;
+            stage.broker.close().await;
         }
-        let dump = dump(&rig);
+        let dump = dump(&stage);
         let holds = |what: &[u8]| dump.windows(what.len()).any(|window| window == what);
         assert!(holds(b"in-the-dump"), "not a dump of the waits");
         for token in &tokens {

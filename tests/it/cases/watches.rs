@@ -13,18 +13,19 @@ use tokio::time::{sleep, timeout as within};
 use tonic::{Code, Streaming};
 
 use super::{
-    rig::{Rig, Setup, TestClock},
     say::*,
+    stage::{Setup, Stage, TestClock},
 };
 
 struct Watching(Streaming<WatchWaitsResponse>);
 
-async fn watch(rig: &Rig, filter: WaitFilter) -> Watching {
+async fn watch(stage: &Stage, filter: WaitFilter) -> Watching {
     let request = v1::WatchWaitsRequest {
         filter: Some(filter),
     };
     Watching(
-        rig.inbox()
+        stage
+            .inbox()
             .watch_waits(request)
             .await
             .expect("watches")
@@ -90,13 +91,13 @@ impl Watching {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_tells_what_is_then_a_mark_then_what_changes() {
-    let rig = Rig::flowing().await;
+    let stage = Stage::flowing().await;
     let (one, two) = (
-        rig.open(spec("approve")).await,
-        rig.open(spec("approve")).await,
+        stage.open(spec("approve")).await,
+        stage.open(spec("approve")).await,
     );
-    rig.resolve(&two.token, "1").await.expect("resolves");
-    let mut watching = watch(&rig, WaitFilter::default()).await;
+    stage.resolve(&two.token, "1").await.expect("resolves");
+    let mut watching = watch(&stage, WaitFilter::default()).await;
     let told = watching.first_pass().await;
     let expected = [
         (one.wait_id.clone(), State::Pending),
@@ -105,25 +106,25 @@ async fn a_watch_tells_what_is_then_a_mark_then_what_changes() {
     assert_eq!(told, BTreeMap::from(expected));
     watching.assert_silent().await;
 
-    let three = rig.open(spec("approve")).await;
+    let three = stage.open(spec("approve")).await;
     let told = watching.wait().await;
     assert_eq!(
         (told.wait_id, told.state),
         (three.wait_id.clone(), State::Pending.into())
     );
-    rig.mark_asked(&one.token).await.expect("marks");
+    stage.mark_asked(&one.token).await.expect("marks");
     let told = watching.wait().await;
     assert_eq!(told.wait_id, one.wait_id);
     assert!(told.ask_time.is_some());
-    rig.fail(&three.token, "no").await.expect("fails");
+    stage.fail(&three.token, "no").await.expect("fails");
     let told = watching.wait().await;
     assert_eq!(
         (told.wait_id, told.state),
         (three.wait_id, State::Failed.into())
     );
     // A repeat changes nothing, and nothing is told.
-    rig.fail(&three.token, "no").await.expect("fails");
-    rig.mark_asked(&one.token).await.expect("marks");
+    stage.fail(&three.token, "no").await.expect("fails");
+    stage.mark_asked(&one.token).await.expect("marks");
     watching.assert_silent().await;
     // The last one ends by itself.
     let told = within(2 * HOUR, watching.next()).await;
@@ -132,12 +133,13 @@ async fn a_watch_tells_what_is_then_a_mark_then_what_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn changes_that_come_together_are_told_as_one() {
-    let rig = Rig::flowing().await;
-    let mut watching = watch(&rig, WaitFilter::default()).await;
+    let stage = Stage::flowing().await;
+    let mut watching = watch(&stage, WaitFilter::default()).await;
     watching.first_pass().await;
-    let opened = rig.open(spec("approve")).await;
-    rig.mark_asked(&opened.token).await.expect("marks");
-    rig.resolve(&opened.token, "\"ANSWER-MARK\"")
+    let opened = stage.open(spec("approve")).await;
+    stage.mark_asked(&opened.token).await.expect("marks");
+    stage
+        .resolve(&opened.token, "\"ANSWER-MARK\"")
         .await
         .expect("resolves");
     let told = watching.wait().await;
@@ -149,16 +151,16 @@ async fn changes_that_come_together_are_told_as_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_of_pending_waits_sees_each_of_them_end() {
-    let rig = Rig::flowing().await;
-    let settled = rig.open(spec("approve")).await;
-    rig.resolve(&settled.token, "1").await.expect("resolves");
-    let old = rig.open(spec("approve")).await;
-    let short = rig.open(WaitSpec {
+    let stage = Stage::flowing().await;
+    let settled = stage.open(spec("approve")).await;
+    stage.resolve(&settled.token, "1").await.expect("resolves");
+    let old = stage.open(spec("approve")).await;
+    let short = stage.open(WaitSpec {
         expiry: timeout(10 * SECOND),
         ..spec("approve")
     });
     let short = short.await;
-    let mut watching = watch(&rig, pending()).await;
+    let mut watching = watch(&stage, pending()).await;
     let told = watching.first_pass().await;
     assert_eq!(told.len(), 2);
     assert!(!told.contains_key(&settled.wait_id));
@@ -167,7 +169,7 @@ async fn a_watcher_of_pending_waits_sees_each_of_them_end() {
         (told.wait_id, told.state),
         (short.wait_id, State::Expired.into())
     );
-    rig.cancel(&old.token, "").await.expect("cancels");
+    stage.cancel(&old.token, "").await.expect("cancels");
     let told = watching.wait().await;
     assert_eq!(
         (told.wait_id, told.state),
@@ -178,16 +180,16 @@ async fn a_watcher_of_pending_waits_sees_each_of_them_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_of_young_pending_waits_sees_them_end_when_they_are_old() {
-    let rig = Rig::flowing().await;
-    let opened = rig.open(spec("approve")).await;
+    let stage = Stage::flowing().await;
+    let opened = stage.open(spec("approve")).await;
     let young = WaitFilter {
         max_age: Some(duration(60 * SECOND)),
         ..pending()
     };
-    let mut watching = watch(&rig, young).await;
+    let mut watching = watch(&stage, young).await;
     assert_eq!(watching.first_pass().await.len(), 1);
     sleep(120 * SECOND).await;
-    rig.resolve(&opened.token, "1").await.expect("resolves");
+    stage.resolve(&opened.token, "1").await.expect("resolves");
     let told = within(60 * SECOND, watching.wait())
         .await
         .expect("its end is told");
@@ -196,14 +198,14 @@ async fn a_watcher_of_young_pending_waits_sees_them_end_when_they_are_old() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_tells_only_what_its_filter_asks_for() {
-    let rig = Rig::flowing().await;
+    let stage = Stage::flowing().await;
     let filter = WaitFilter {
         states: vec![State::Failed.into()],
         labels: labels([("team", "a")]),
         name: "approve".to_owned(),
         ..Default::default()
     };
-    let mut watching = watch(&rig, filter).await;
+    let mut watching = watch(&stage, filter).await;
     assert!(watching.first_pass().await.is_empty());
     let of_team = |name: &str, team: &str, namespace: &str| WaitSpec {
         labels: labels([("team", team)]),
@@ -215,25 +217,25 @@ async fn a_watch_tells_only_what_its_filter_asks_for() {
         of_team("deny", "a", ""),
         of_team("approve", "a", "x"),
     ] {
-        let token = rig.open(other).await.token;
-        rig.fail(&token, "no").await.expect("fails");
+        let token = stage.open(other).await.token;
+        stage.fail(&token, "no").await.expect("fails");
     }
-    let resolved = rig.open(of_team("approve", "a", "")).await;
-    rig.resolve(&resolved.token, "1").await.expect("resolves");
+    let resolved = stage.open(of_team("approve", "a", "")).await;
+    stage.resolve(&resolved.token, "1").await.expect("resolves");
     watching.assert_silent().await;
-    let failed = rig.open(of_team("approve", "a", "")).await;
-    rig.fail(&failed.token, "no").await.expect("fails");
+    let failed = stage.open(of_team("approve", "a", "")).await;
+    stage.fail(&failed.token, "no").await.expect("fails");
     assert_eq!(watching.wait().await.wait_id, failed.wait_id);
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_change_is_told_of_an_overdue_wait_as_pending() {
-    let rig = Rig::standing().await;
-    let mut watching = watch(&rig, WaitFilter::default()).await;
+    let stage = Stage::standing().await;
+    let mut watching = watch(&stage, WaitFilter::default()).await;
     watching.first_pass().await;
     // The change is still being gathered when the clock jumps past the wait's end.
-    let opened = rig.open(spec("approve")).await;
-    rig.clock.advance(2 * HOUR);
+    let opened = stage.open(spec("approve")).await;
+    stage.clock.advance(2 * HOUR);
     let told = watching.wait().await;
     assert_eq!(
         (told.wait_id, told.state),
@@ -246,8 +248,8 @@ async fn a_watch_gives_signs_of_life_and_ends_with_its_lifetime_its_deadline_or_
     let mut setup = Setup::memory(TestClock::flowing());
     setup.grpc.alive_interval = Duration::from_secs(5);
     setup.grpc.stream_lifetime = Duration::from_secs(60);
-    let rig = setup.start().await;
-    let mut watching = watch(&rig, WaitFilter::default()).await;
+    let stage = setup.start().await;
+    let mut watching = watch(&stage, WaitFilter::default()).await;
     let mut alive = 0;
     let detached = loop {
         match watching
@@ -273,7 +275,7 @@ async fn a_watch_gives_signs_of_life_and_ends_with_its_lifetime_its_deadline_or_
 
     let mut request = tonic::Request::new(v1::WatchWaitsRequest::default());
     request.set_timeout(3 * SECOND);
-    let mut bounded = rig
+    let mut bounded = stage
         .inbox()
         .watch_waits(request)
         .await
@@ -282,15 +284,15 @@ async fn a_watch_gives_signs_of_life_and_ends_with_its_lifetime_its_deadline_or_
     assert!(bounded.message().await.is_ok(), "the mark");
     refused(bounded.message().await).assert(Code::DeadlineExceeded, "DEADLINE_EXCEEDED");
 
-    let mut watching = watch(&rig, WaitFilter::default()).await;
+    let mut watching = watch(&stage, WaitFilter::default()).await;
     watching.first_pass().await;
-    rig.broker.begin_drain();
+    stage.broker.begin_drain();
     match watching.next().await {
         Some(Event::Detached(detached)) => assert_eq!(detached.reason(), Reason::Drain),
         other => panic!("not detached: {other:?}"),
     }
     refused(watching.0.message().await).assert(Code::Unavailable, "SHUTTING_DOWN");
-    let refusal = rig
+    let refusal = stage
         .inbox()
         .watch_waits(v1::WatchWaitsRequest::default())
         .await;
@@ -310,20 +312,21 @@ fn fat() -> WaitSpec {
 async fn a_watcher_that_falls_behind_is_let_go_and_begins_again() {
     let mut setup = Setup::memory(TestClock::flowing());
     setup.window = 64 << 10;
-    let rig = setup.start().await;
+    let stage = setup.start().await;
     let mut tokens = Vec::new();
     for _ in 0..100 {
-        let token = rig.open(fat()).await.token;
-        rig.mark_asked(&token).await.expect("marks");
+        let token = stage.open(fat()).await.token;
+        stage.mark_asked(&token).await.expect("marks");
         tokens.push(token);
     }
-    let mut watching = watch(&rig, WaitFilter::default()).await;
+    let mut watching = watch(&stage, WaitFilter::default()).await;
     assert_eq!(watching.first_pass().await.len(), 100);
 
     // 20,000 changes of which nothing is read.
     for _ in 0..200 {
         for token in &tokens {
-            rig.broker
+            stage
+                .broker
                 .apply(token, Command::Heartbeat)
                 .await
                 .expect("beats");
@@ -343,8 +346,11 @@ async fn a_watcher_that_falls_behind_is_let_go_and_begins_again() {
     assert!(told < 400, "{told} of 20,000 changes were held for it");
     assert!(watching.next().await.is_none(), "ends with OK");
 
-    rig.resolve(&tokens[0], "1").await.expect("resolves");
-    let told = watch(&rig, WaitFilter::default()).await.first_pass().await;
+    stage.resolve(&tokens[0], "1").await.expect("resolves");
+    let told = watch(&stage, WaitFilter::default())
+        .await
+        .first_pass()
+        .await;
     assert_eq!(told.len(), 100);
     let resolved = told.values().filter(|state| **state == State::Resolved);
     assert_eq!(resolved.count(), 1);

@@ -86,7 +86,7 @@ impl Clock for TestClock {
     }
 }
 
-/// What a [`Rig`] is made of.
+/// What a [`Stage`] is made of.
 pub struct Setup {
     pub clock: Arc<TestClock>,
     pub store: Arc<dyn Store>,
@@ -141,7 +141,7 @@ impl Setup {
     }
 
     /// Starts the broker and connects to it.
-    pub async fn start(self) -> Rig {
+    pub async fn start(self) -> Stage {
         let broker = Broker::new(self.store.clone(), self.keys.clone(), self.broker);
         let mut tasks = JoinSet::new();
         tasks.spawn(broker.expiry());
@@ -168,7 +168,7 @@ impl Setup {
         tasks.spawn(async move {
             let _ = connection.await;
         });
-        Rig {
+        Stage {
             clock: self.clock,
             store: self.store,
             keys: self.keys,
@@ -181,18 +181,18 @@ impl Setup {
 }
 
 /// A broker that runs, and a connection to it.
-pub struct Rig {
+pub struct Stage {
     pub clock: Arc<TestClock>,
     pub store: Arc<dyn Store>,
     pub keys: KeyRing,
     pub broker: Broker,
     pub line: Line,
     dir: Option<TempDir>,
-    /// Aborted when the rig goes.
+    /// Aborted when the stage goes.
     _tasks: JoinSet<()>,
 }
 
-impl Rig {
+impl Stage {
     /// A memory store and a clock that stands still.
     pub async fn standing() -> Self {
         Setup::memory(TestClock::standing()).start().await
