@@ -5,6 +5,8 @@ mod client_ask;
 mod client_calls;
 mod client_fake;
 mod client_streams;
+mod cases;
+mod errors;
 mod harness;
 mod model;
 mod races;
