@@ -2,9 +2,12 @@
 
 mod architecture;
 mod model;
+mod power_loss;
 mod races;
 mod rules;
+mod scale;
 mod store_conformance;
 mod store_fixture;
 mod store_keys;
 mod store_sqlite;
+mod torture;

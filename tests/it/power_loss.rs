@@ -12,14 +12,16 @@ mod failing;
 mod journal;
 pub mod shim;
 
+use std::{collections::BTreeMap, time::Duration};
+
 use self::{
     disk::{Disk, Keep, put_back, really},
-    shim::Shim,
+    shim::{Files, Shim, lie},
 };
 use crate::torture::{
-    Kind, Run, Said,
-    rng::{number, seed},
-    run::print,
+    Kind, Run, Said, print,
+    process::Setup,
+    rng::{Rng, number, seed},
 };
 
 const CYCLES: u64 = 10;
@@ -32,9 +34,9 @@ struct Watch {
 
 impl Watch {
     /// Before the first start.
-    fn new(shim: &Shim) -> Self {
+    fn new(files: &Files) -> Self {
         Self {
-            disk: Disk::new(&shim.disk()),
+            disk: Disk::new(&files.disk()),
             started: 0,
         }
     }
@@ -58,22 +60,19 @@ impl Watch {
     }
 }
 
-use self::shim::Files;
-
-/// A broker under the library, set up by `env`, with its load at work.
-async fn run(name: &'static str, env: shim::Env) -> (Run, Files, Watch) {
-    let shim = Shim::new();
-    let watch = Watch::new(&shim);
-    let mut setup = shim.setup();
-    setup.env.extend(env);
-    let (root, files) = shim.into_parts();
+/// A broker under the library, its set-up changed by `set`. Its load is idle.
+async fn run(name: &'static str, set: impl FnOnce(&Files, &mut Setup)) -> (Run, Files, Watch) {
+    let Shim { root, files } = Shim::new();
+    let watch = Watch::new(&files);
+    let mut setup = files.setup();
+    set(&files, &mut setup);
     (Run::with(name, seed(), root, setup).await, files, watch)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c59_what_is_acknowledged_survives_a_loss_of_power() {
     let cycles = number("ABEYANCE_TEST_POWER_CYCLES").unwrap_or(CYCLES);
-    let (mut run, files, mut watch) = run("power", Vec::new()).await;
+    let (mut run, files, mut watch) = run("power", |_, _| {}).await;
     run.load.begin();
     // Nothing may be missing after the very first acknowledgement: not the key, not a folder.
     run.go_on(1).await;
@@ -101,15 +100,14 @@ async fn c59_what_is_acknowledged_survives_a_loss_of_power() {
 /// A first start that is cut short, by a kill or by the loss of power, leaves nothing that stops the next one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c59_a_first_start_cut_short_is_no_obstacle() {
-    let mut rng = crate::torture::rng::Rng::new(seed());
+    let mut rng = Rng::new(seed());
     for round in 0..12 {
-        let shim = Shim::new();
-        let mut watch = Watch::new(&shim);
-        let mut setup = shim.setup();
+        let Shim { root: _root, files } = Shim::new();
+        let mut watch = Watch::new(&files);
+        let mut setup = files.setup();
         let starting = setup.spawn();
-        tokio::time::sleep(std::time::Duration::from_micros(rng.below(60_000))).await;
+        tokio::time::sleep(Duration::from_micros(rng.below(60_000))).await;
         starting.kill().await;
-        let (_root, files) = shim.into_parts();
         if files.journal(0).exists() {
             watch.catch_up(&files);
             match round % 3 {
@@ -126,7 +124,7 @@ async fn c59_a_first_start_cut_short_is_no_obstacle() {
 /// The library sees every change: what it wrote down, all of it kept, is what is really there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_journal_misses_nothing() {
-    let (mut run, files, mut watch) = run("journal", Vec::new()).await;
+    let (mut run, files, mut watch) = run("journal", |_, _| {}).await;
     let line = run.load.line(&mut run.rng).clone();
     // Enough for a checkpoint on the way.
     for n in 0..125 {
@@ -139,7 +137,7 @@ async fn the_journal_misses_nothing() {
     watch.catch_up(&files);
     let written = watch.disk.image(Keep::Everything);
     let real = really(&files.disk());
-    let sizes = |image: &std::collections::BTreeMap<String, Option<Vec<u8>>>| {
+    let sizes = |image: &BTreeMap<String, Option<Vec<u8>>>| {
         image
             .iter()
             .map(|(path, bytes)| (path.clone(), bytes.as_ref().map(Vec::len)))
@@ -161,7 +159,7 @@ async fn a_folder_that_is_not_really_flushed_is_found() {
 }
 
 async fn lost(name: &'static str, suffix: &str) {
-    let (mut run, files, mut watch) = run(name, Shim::lie(suffix)).await;
+    let (mut run, files, mut watch) = run(name, |_, setup| setup.env.extend(lie(suffix))).await;
     run.load.begin();
     run.go_on(300).await;
     run.kill().await;
@@ -178,7 +176,7 @@ async fn lost(name: &'static str, suffix: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_key_that_is_not_really_flushed_is_found() {
-    let (mut run, files, mut watch) = run("lying key", Shim::lie("key.new")).await;
+    let (mut run, files, mut watch) = run("lying key", |_, setup| setup.env.extend(lie("key.new"))).await;
     run.kill().await;
     watch.catch_up(&files);
     watch.lose_power(&files, Keep::Nothing);

@@ -1,9 +1,18 @@
 //! Flushes that fail.
 
-use super::{Files, Keep, Watch, disk::put_back, journal, journal::Entry, run, shim::Shim};
+use std::sync::Arc;
+
+use abeyance::proto::v1::{WaitSpec, wait_spec::Expiry};
+
+use super::{
+    Files, Keep, Watch,
+    disk::put_back,
+    journal::{self, Entry},
+    run,
+    shim::{Shim, eio_at},
+};
 use crate::torture::{
     History, Run, Said, check,
-    rng::seed,
     wire::{Case, Line, Lost},
 };
 
@@ -16,7 +25,7 @@ const AFTERWARDS: [bool; 2] = [false, true];
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c59_a_failed_flush_of_the_log_acknowledges_nothing_and_ends_the_process() {
     for power_is_lost in AFTERWARDS {
-        let (mut run, files, mut watch) = run("eio log", Shim::eio("-wal")).await;
+        let (mut run, files, mut watch) = run("eio log", |files, setup| setup.env.extend(files.eio("-wal"))).await;
         let line = run.load.line(&mut run.rng).clone();
         let mut cases = Vec::new();
         for n in 0..20 {
@@ -46,7 +55,7 @@ async fn c59_a_failed_flush_of_the_log_acknowledges_nothing_and_ends_the_process
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c59_a_failed_flush_of_a_checkpoint_ends_the_process_and_loses_nothing() {
     for power_is_lost in AFTERWARDS {
-        let (mut run, files, mut watch) = run("eio checkpoint", Shim::eio(".db")).await;
+        let (mut run, files, mut watch) = run("eio checkpoint", |files, setup| setup.env.extend(files.eio(".db"))).await;
         std::fs::write(files.arm(), "").expect("the fault can be armed");
         run.load.begin();
         ended(&mut run, &files, &mut watch, power_is_lost).await;
@@ -92,31 +101,28 @@ fn assert_nothing_after_a_failure(entries: &[Entry]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c59_whichever_early_flush_fails_the_next_start_recovers() {
     for nth in 1..=24 {
-        let shim = Shim::new();
-        let mut watch = Watch::new(&shim);
-        let mut setup = shim.setup();
-        setup.env.extend(Shim::fault_at(nth));
-        let started = setup.spawn().ready_or_exit().await;
-        let history = std::sync::Arc::new(History::new());
-        let cases: Vec<_> = (0..3)
-            .map(|n| Case::new(n, super::plain_spec(n), format!("request-{n}")))
-            .collect();
-        if let Ok(mut process) = started {
+        let Shim { root: _root, files } = Shim::new();
+        let mut watch = Watch::new(&files);
+        let mut setup = files.setup();
+        setup.env.extend(eio_at(nth));
+        let history = Arc::new(History::new());
+        let cases: Vec<_> = (0..3).map(plain_case).collect();
+        if let Ok(mut process) = setup.spawn().ready_or_exit().await {
             setup.listen = process.address;
             let line = Line::new(&process.url(), history.clone());
-            let mut ends = false;
+            let mut cut = false;
             for case in &cases {
-                ends |= line.open(case).await.is_err();
+                cut |= line.open(case).await.is_err();
             }
-            if ends {
-                assert_eq!(process.exit().await.code(), Some(EXIT_IO));
+            if cut {
+                assert_eq!(process.exit().await.code(), Some(EXIT_IO), "flush {nth}");
             } else {
                 process.kill().await;
             }
         }
-        let (_root, files) = shim.into_parts();
         watch.catch_up(&files);
         put_back(&files.disk(), &watch.disk.image(Keep::Nothing));
+
         setup.env.clear();
         let process = setup.start().await;
         let last_start = history.tick();
@@ -128,6 +134,15 @@ async fn c59_whichever_early_flush_fails_the_next_start_recovers() {
             line.describe(case).await.expect("the broker is up");
         }
         let faults = check(&history.snapshot(), last_start);
-        assert!(faults.is_empty(), "flush {nth} failed (seed {}): {faults:?}", seed());
+        assert!(faults.is_empty(), "flush {nth} failed: {faults:?}");
     }
+}
+
+fn plain_case(number: u32) -> Arc<Case> {
+    let spec = WaitSpec {
+        name: "early".to_owned(),
+        expiry: Some(Expiry::NoTimeout(true)),
+        ..Default::default()
+    };
+    Case::new(number, spec, format!("request-{number}"))
 }

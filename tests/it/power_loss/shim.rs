@@ -11,26 +11,14 @@ use tempfile::TempDir;
 
 use crate::torture::process::Setup;
 
-/// What becomes of the flush that is meant.
-#[derive(Clone, Copy, Debug)]
-pub enum Fault {
-    /// It fails with EIO, once, and flushes nothing.
-    Eio,
-    /// It is done, and is the last thing that the process does.
-    KillAfter,
-}
-
-/// A directory whose files a broker under the library works on.
-pub struct Shim {
-    /// Holds everything; the broker's data lies in `disk/nested/data`, so that new folders count too.
-    pub root: TempDir,
-    /// The root with its real name.
-    base: PathBuf,
-    /// Once this file exists, what was set begins.
-    pub arm: PathBuf,
-}
-
 type Env = Vec<(&'static str, OsString)>;
+
+/// A temporary directory for a broker that runs under the library.
+pub struct Shim {
+    /// Holds everything.
+    pub root: TempDir,
+    pub files: Files,
+}
 
 impl Shim {
     pub fn new() -> Self {
@@ -39,14 +27,26 @@ impl Shim {
         std::fs::create_dir(base.join("disk")).expect("a folder can be made");
         Self {
             root,
-            arm: base.join("arm"),
-            base,
+            files: Files { base },
         }
     }
+}
 
+/// What lies where in it.
+#[derive(Clone, Debug)]
+pub struct Files {
+    base: PathBuf,
+}
+
+impl Files {
     /// The folder that stands for the disk.
     pub fn disk(&self) -> PathBuf {
         self.base.join("disk")
+    }
+
+    /// Once this file exists, what was set begins.
+    pub fn arm(&self) -> PathBuf {
+        self.base.join("arm")
     }
 
     /// The journal of start `number`.
@@ -54,7 +54,8 @@ impl Shim {
         self.base.join(format!("journal-{number}"))
     }
 
-    /// A broker on that disk, under the library. Journals its first start.
+    /// A broker on that disk, under the library, with its first start written down. Its data lies two new folders deep, so that
+    /// these count too.
     pub fn setup(&self) -> Setup {
         let mut setup = Setup::new(&self.base);
         setup.data = self.disk().join("nested").join("data");
@@ -71,25 +72,21 @@ impl Shim {
         ]
     }
 
-    /// The first flush of files that end in `suffix`, once armed, goes wrong.
-    pub fn fault(&self, fault: Fault, suffix: &str) -> Env {
-        let fault = match fault {
-            Fault::Eio => "eio",
-            Fault::KillAfter => "kill",
-        };
+    /// The first flush of a file that ends in `suffix` fails with EIO, once armed.
+    pub fn eio(&self, suffix: &str) -> Env {
+        self.fault("eio", suffix)
+    }
+
+    /// The first flush of a file that ends in `suffix` is the last thing that the process does, once armed.
+    pub fn kill(&self, suffix: &str) -> Env {
+        self.fault("kill", suffix)
+    }
+
+    fn fault(&self, fault: &str, suffix: &str) -> Env {
         vec![
             ("SHIM_FAULT", fault.into()),
             ("SHIM_SUFFIX", suffix.into()),
-            ("SHIM_ARM", self.arm.clone().into()),
-        ]
-    }
-
-    /// The `nth` flush of any file or folder fails, counted from the start of the process.
-    pub fn fault_at(nth: usize) -> Env {
-        vec![
-            ("SHIM_FAULT", "eio".into()),
-            ("SHIM_SUFFIX", "".into()),
-            ("SHIM_NTH", nth.to_string().into()),
+            ("SHIM_ARM", self.arm().into()),
         ]
     }
 
@@ -98,14 +95,23 @@ impl Shim {
         vec![
             ("SHIM_DELAY_MS", millis.to_string().into()),
             ("SHIM_SUFFIX", suffix.into()),
-            ("SHIM_ARM", self.arm.clone().into()),
+            ("SHIM_ARM", self.arm().into()),
         ]
     }
+}
 
-    /// Flushes of files that end in `suffix` return 0 and flush nothing.
-    pub fn lie(suffix: &str) -> Env {
-        vec![("SHIM_LIE", "1".into()), ("SHIM_SUFFIX", suffix.into())]
-    }
+/// The `nth` flush of any file or folder fails, counted from the start of the process.
+pub fn eio_at(nth: usize) -> Env {
+    vec![
+        ("SHIM_FAULT", "eio".into()),
+        ("SHIM_SUFFIX", "".into()),
+        ("SHIM_NTH", nth.to_string().into()),
+    ]
+}
+
+/// Flushes of files that end in `suffix` return 0 and flush nothing.
+pub fn lie(suffix: &str) -> Env {
+    vec![("SHIM_LIE", "1".into()), ("SHIM_SUFFIX", suffix.into())]
 }
 
 /// The compiled library. Without a C compiler this fails, and says so: what it would show is not shown.

@@ -29,10 +29,10 @@ const WAITS: usize = 200;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c25_callers_who_leave_before_the_commit_leave_nobody_untold() {
-    let shim = Shim::new();
-    let mut setup = shim.setup();
-    setup.env.extend(shim.delay(200, "-wal"));
-    let mut run = Run::with("c25", seed(), shim.root, setup).await;
+    let Shim { root, files } = Shim::new();
+    let mut setup = files.setup();
+    setup.env.extend(files.delay(200, "-wal"));
+    let mut run = Run::with("c25", seed(), root, setup).await;
     let line = run.load.line(&mut run.rng).clone();
     let mut cases = Vec::new();
     for n in 0..WAITS {
@@ -44,7 +44,7 @@ async fn c25_callers_who_leave_before_the_commit_leave_nobody_untold() {
     }
     let only: Vec<_> = cases.iter().map(|(case, _)| case.clone()).collect();
     run.until_attached(&only).await;
-    std::fs::write(&shim.arm, "").expect("the delay can be armed");
+    std::fs::write(files.arm(), "").expect("the delay can be armed");
 
     let mut callers = JoinSet::new();
     for (number, case) in only.iter().enumerate() {
@@ -53,7 +53,7 @@ async fn c25_callers_who_leave_before_the_commit_leave_nobody_untold() {
         callers.spawn(call);
     }
     callers.join_all().await;
-    std::fs::remove_file(&shim.arm).expect("the delay can be disarmed");
+    std::fs::remove_file(files.arm()).expect("the delay can be disarmed");
     // What was queued before is committed before.
     let barrier = run.load.plain_case(true);
     line.open(&barrier).await.expect("the broker is up");

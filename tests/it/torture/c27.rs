@@ -10,16 +10,16 @@ use super::{
     run::Run,
     wire::{Case, Lost},
 };
-use crate::power_loss::shim::{Fault, Shim};
+use crate::power_loss::shim::Shim;
 
 const WAITS: usize = 20;
 
 /// A run in which the first wait was answered and committed, and nobody told. The broker is up again.
 async fn answered_and_not_told(name: &'static str) -> (Run, Vec<Arc<Case>>, Said) {
-    let shim = Shim::new();
-    let mut setup = shim.setup();
-    setup.env.extend(shim.fault(Fault::KillAfter, "-wal"));
-    let mut run = Run::with(name, seed(), shim.root, setup).await;
+    let Shim { root, files } = Shim::new();
+    let mut setup = files.setup();
+    setup.env.extend(files.kill("-wal"));
+    let mut run = Run::with(name, seed(), root, setup).await;
     let cases: Vec<_> = (0..WAITS).map(|n| run.load.plain_case(n % 2 == 0)).collect();
     let line = run.load.line(&mut run.rng).clone();
     for case in &cases {
@@ -30,7 +30,7 @@ async fn answered_and_not_told(name: &'static str) -> (Run, Vec<Arc<Case>>, Said
         drop(run.load.hold(case, &mut run.rng));
     }
     run.until_attached(&cases).await;
-    std::fs::write(&shim.arm, "").expect("the fault can be armed");
+    std::fs::write(files.arm(), "").expect("the fault can be armed");
 
     let said = Said::Resolve("{\"heard\":false}".to_owned());
     assert_eq!(line.say(&cases[0], &said, "").await, Err(Lost::Cut));

@@ -17,16 +17,14 @@ mod run;
 pub mod wire;
 
 pub use self::{
-    checker::{Fault, Kind, check},
-    history::{History, Said, Seen, Summary},
-    load::Load,
-    run::Run,
+    checker::{Kind, check},
+    history::{History, Said},
+    run::{Run, print},
 };
 
 use self::{
     process::copy_dir,
-    rng::{Rng, number, seed},
-    run::print,
+    rng::{number, seed},
 };
 
 /// The number of kill cycles of an ordinary run.
