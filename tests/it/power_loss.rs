@@ -93,7 +93,11 @@ async fn c59_what_is_acknowledged_survives_a_loss_of_power() {
     run.setup.env.clear();
     run.restart().await;
     let (faults, summary) = run.finish().await;
-    print(&format!("power: {} losses, {summary}, {} faults", cycles - cycles / 3 + 1, faults.len()));
+    print(&format!(
+        "power: {} losses, {summary}, {} faults",
+        cycles - cycles / 3 + 1,
+        faults.len()
+    ));
     run.judge(&faults);
 }
 
@@ -176,7 +180,8 @@ async fn lost(name: &'static str, suffix: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_key_that_is_not_really_flushed_is_found() {
-    let (mut run, files, mut watch) = run("lying key", |_, setup| setup.env.extend(lie("key.new"))).await;
+    let (mut run, files, mut watch) =
+        run("lying key", |_, setup| setup.env.extend(lie("key.new"))).await;
     run.kill().await;
     watch.catch_up(&files);
     watch.lose_power(&files, Keep::Nothing);

@@ -45,8 +45,13 @@ struct File {
 
 #[derive(Clone, Debug)]
 enum Change {
-    Write { at: usize, data: Vec<u8> },
-    Truncate { length: usize },
+    Write {
+        at: usize,
+        data: Vec<u8>,
+    },
+    Truncate {
+        length: usize,
+    },
     /// Dropped by a flush that failed: still seen by whoever reads, never on the disk.
     Dropped(Box<Change>),
 }
@@ -166,7 +171,11 @@ impl Disk {
 
     fn rename(&mut self, from: &str, to: &str) {
         let parent = |path: &str| path.rsplit_once('/').map(|(p, _)| p.to_owned());
-        assert_eq!(parent(from), parent(to), "moved to another folder: not modelled");
+        assert_eq!(
+            parent(from),
+            parent(to),
+            "moved to another folder: not modelled"
+        );
         let order = self.order;
         let to = to.rsplit('/').next().expect("a path has a name").to_owned();
         let (folder, from) = self.place(from);

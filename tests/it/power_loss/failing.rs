@@ -25,7 +25,10 @@ const AFTERWARDS: [bool; 2] = [false, true];
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c59_a_failed_flush_of_the_log_acknowledges_nothing_and_ends_the_process() {
     for power_is_lost in AFTERWARDS {
-        let (mut run, files, mut watch) = run("eio log", |files, setup| setup.env.extend(files.eio("-wal"))).await;
+        let (mut run, files, mut watch) = run("eio log", |files, setup| {
+            setup.env.extend(files.eio("-wal"))
+        })
+        .await;
         let line = run.load.line(&mut run.rng).clone();
         let mut cases = Vec::new();
         for n in 0..20 {
@@ -55,7 +58,10 @@ async fn c59_a_failed_flush_of_the_log_acknowledges_nothing_and_ends_the_process
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c59_a_failed_flush_of_a_checkpoint_ends_the_process_and_loses_nothing() {
     for power_is_lost in AFTERWARDS {
-        let (mut run, files, mut watch) = run("eio checkpoint", |files, setup| setup.env.extend(files.eio(".db"))).await;
+        let (mut run, files, mut watch) = run("eio checkpoint", |files, setup| {
+            setup.env.extend(files.eio(".db"))
+        })
+        .await;
         std::fs::write(files.arm(), "").expect("the fault can be armed");
         run.load.begin();
         ended(&mut run, &files, &mut watch, power_is_lost).await;
@@ -79,7 +85,9 @@ async fn ended(run: &mut Run, files: &Files, watch: &mut Watch, power_is_lost: b
 }
 
 fn assert_nothing_after_a_failure(entries: &[Entry]) {
-    let failed = entries.iter().position(|e| matches!(e, Entry::FlushFailed { .. }));
+    let failed = entries
+        .iter()
+        .position(|e| matches!(e, Entry::FlushFailed { .. }));
     let failed = failed.expect("a flush failed");
     let Entry::FlushFailed { inode: broken, .. } = entries[failed] else {
         unreachable!("just found");

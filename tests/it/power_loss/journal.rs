@@ -5,15 +5,42 @@ use std::{fs, path::Path};
 /// One thing that the process did to the files, in the order in which it did them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    Create { inode: u64, path: String },
-    Write { inode: u64, at: usize, data: Vec<u8> },
-    Truncate { inode: u64, length: usize },
-    Unlink { path: String },
-    Rename { from: String, to: String },
-    MakeDir { inode: u64, path: String },
-    FlushBegin { inode: u64, number: u64 },
-    FlushEnd { inode: u64, number: u64 },
-    FlushFailed { inode: u64, number: u64 },
+    Create {
+        inode: u64,
+        path: String,
+    },
+    Write {
+        inode: u64,
+        at: usize,
+        data: Vec<u8>,
+    },
+    Truncate {
+        inode: u64,
+        length: usize,
+    },
+    Unlink {
+        path: String,
+    },
+    Rename {
+        from: String,
+        to: String,
+    },
+    MakeDir {
+        inode: u64,
+        path: String,
+    },
+    FlushBegin {
+        inode: u64,
+        number: u64,
+    },
+    FlushEnd {
+        inode: u64,
+        number: u64,
+    },
+    FlushFailed {
+        inode: u64,
+        number: u64,
+    },
 }
 
 const HEAD: usize = 32;
@@ -47,7 +74,10 @@ fn parse_one(bytes: &[u8]) -> Option<(Entry, usize)> {
     let path = || text(data);
     let other = bytes.get(first..second)?;
     let entry = match u32_at(4) {
-        1 => Entry::Create { inode, path: path() },
+        1 => Entry::Create {
+            inode,
+            path: path(),
+        },
         2 => Entry::Write {
             inode,
             at: size,
@@ -62,7 +92,10 @@ fn parse_one(bytes: &[u8]) -> Option<(Entry, usize)> {
             from: path(),
             to: text(other),
         },
-        6 => Entry::MakeDir { inode, path: path() },
+        6 => Entry::MakeDir {
+            inode,
+            path: path(),
+        },
         7 => Entry::FlushBegin { inode, number },
         8 => Entry::FlushEnd { inode, number },
         9 => Entry::FlushFailed { inode, number },

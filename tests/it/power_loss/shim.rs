@@ -123,7 +123,9 @@ fn library() -> &'static Path {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shim/disk.c");
         let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
         let output = Command::new(&compiler)
-            .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+            .args([
+                "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o",
+            ])
             .arg(&path)
             .arg(&source)
             .arg("-lpthread")

@@ -20,7 +20,9 @@ async fn answered_and_not_told(name: &'static str) -> (Run, Vec<Arc<Case>>, Said
     let mut setup = files.setup();
     setup.env.extend(files.kill("-wal"));
     let mut run = Run::with(name, seed(), root, setup).await;
-    let cases: Vec<_> = (0..WAITS).map(|n| run.load.plain_case(n % 2 == 0)).collect();
+    let cases: Vec<_> = (0..WAITS)
+        .map(|n| run.load.plain_case(n % 2 == 0))
+        .collect();
     let line = run.load.line(&mut run.rng).clone();
     for case in &cases {
         line.open(case).await.expect("the broker is up");

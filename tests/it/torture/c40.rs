@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     history::Said,
+    load::Ask,
     rng::seed,
     run::Run,
     wire::{Case, Lost},
@@ -33,7 +34,7 @@ fn answer_all(run: &mut Run, cases: &[Arc<Case>]) -> tokio::task::JoinSet<bool> 
         let (load, line) = (run.load.clone(), run.load.line(&mut run.rng).clone());
         answers.spawn(async move {
             let said = Said::Resolve(format!("{{\"answer\":{}}}", case.number));
-            load.insist(async || line.say(&case, &said, "").await).await
+            load.insist(&line, &case, Ask::Say(&said, "")).await
         });
     }
     answers

@@ -157,9 +157,10 @@ impl<'a> Judge<'a> {
         let invented = match first.state {
             State::Expired => false,
             State::Unspecified | State::Pending => true,
-            _ => !self.events.iter().any(
-                |e| matches!(&e.seen, Seen::Trying(said) if is_outcome_of(said, first, true)),
-            ),
+            _ => !self
+                .events
+                .iter()
+                .any(|e| matches!(&e.seen, Seen::Trying(said) if is_outcome_of(said, first, true))),
         };
         if invented {
             self.fault(Kind::Invented, format!("{first:?}"));

@@ -90,7 +90,14 @@ async fn attached<M: Message>(
                     load.hand_on(case, rng).await;
                 }
             }
-            _ => return fault(line, case, began, "a stream that does not begin with `opened`"),
+            _ => {
+                return fault(
+                    line,
+                    case,
+                    began,
+                    "a stream that does not begin with `opened`",
+                );
+            }
         },
         Ok(Ok(None)) => return fault(line, case, began, "a stream without events"),
         Ok(Err(status)) => return again_after(line, case, began, &status),

@@ -43,6 +43,15 @@ pub struct Load {
     rng: Rng,
 }
 
+/// What is asked until it is answered.
+#[derive(Clone, Copy, Debug)]
+pub enum Ask<'a> {
+    Open,
+    Describe,
+    /// With a request id.
+    Say(&'a Said, &'a str),
+}
+
 /// The waits whose token was handed on.
 #[derive(Default)]
 struct Board {
@@ -108,8 +117,7 @@ impl Load {
             let board = self.board();
             board.pending.iter().chain(&board.done).cloned().collect()
         };
-        let last = self.clone();
-        self.each(&cases, move |case, rng| last.clone().last_answer(case, rng))
+        self.each(&cases, |case, rng| self.clone().last_answer(case, rng))
             .await;
         self.holders.close();
         // Those who hang stay and are found by the last look, which nobody can answer for them.
@@ -121,8 +129,7 @@ impl Load {
             let began = self.history().begin();
             self.history().saw(0, began, Seen::Hung(text));
         }
-        let last = self.clone();
-        self.each(&cases, move |case, rng| last.clone().last_look(case, rng))
+        self.each(&cases, |case, rng| self.clone().last_look(case, rng))
             .await;
     }
 
@@ -146,15 +153,15 @@ impl Load {
         if !case.is_settled() {
             let said = Said::Resolve(format!("\"last {}\"", case.number));
             let line = self.line(&mut rng);
-            self.insist(async || line.say(&case, &said, "").await).await;
+            self.insist(line, &case, Ask::Say(&said, "")).await;
         }
     }
 
     /// What every wait must show after the last start: by opening again, by attaching, by looking.
     async fn last_look(self: Arc<Self>, case: Arc<Case>, mut rng: Rng) {
         let line = self.line(&mut rng);
-        self.insist(async || line.open(&case).await).await;
-        self.insist(async || line.describe(&case).await).await;
+        self.insist(line, &case, Ask::Open).await;
+        self.insist(line, &case, Ask::Describe).await;
         let began = self.history().begin();
         let held = timeout(BOUND, hold(self.clone(), case.clone(), rng.clone()));
         if held.await.is_err() {
@@ -163,11 +170,16 @@ impl Load {
         }
     }
 
-    /// Tries until the broker has answered.
-    pub async fn insist(&self, call: impl AsyncFn() -> Result<(), Lost>) -> bool {
+    /// Asks until the broker has answered. Whether it agreed.
+    pub async fn insist(&self, line: &Line, case: &Case, ask: Ask<'_>) -> bool {
         loop {
             self.is_up().await;
-            match call().await {
+            let asked = match ask {
+                Ask::Open => line.open(case).await,
+                Ask::Describe => line.describe(case).await,
+                Ask::Say(said, request_id) => line.say(case, said, request_id).await,
+            };
+            match asked {
                 Ok(()) => return true,
                 Err(Lost::Answered) => return false,
                 // Lets others on; the broker may have died and nobody has noticed yet.
@@ -196,7 +208,7 @@ impl Load {
             return;
         }
         let line = self.line(rng).clone();
-        if !self.insist(async || line.open(&case).await).await {
+        if !self.insist(&line, &case, Ask::Open).await {
             return;
         }
         self.hand_on(&case, rng).await;
@@ -208,8 +220,7 @@ impl Load {
     /// Sets a holder on a wait.
     pub fn hold(self: &Arc<Self>, case: &Arc<Case>, rng: &mut Rng) -> JoinHandle<()> {
         let rng = Rng::new(rng.next());
-        self.holders
-            .spawn(hold(self.clone(), case.clone(), rng))
+        self.holders.spawn(hold(self.clone(), case.clone(), rng))
     }
 
     /// Gives the token to the resolvers, and mostly says so.
@@ -303,7 +314,7 @@ impl Load {
                     .await,
             ),
             78..92 => self.compete(case, rng).await,
-            _ => drop(self.insist(async || line.open(case).await).await),
+            _ => drop(self.insist(&line, case, Ask::Open).await),
         }
     }
 
@@ -316,8 +327,7 @@ impl Load {
             String::new()
         };
         if patient {
-            self.insist(async || line.say(case, &said, &request_id).await)
-                .await;
+            self.insist(line, case, Ask::Say(&said, &request_id)).await;
         } else if line.say(case, &said, &request_id).await == Err(Lost::Cut) {
             return;
         }

@@ -42,11 +42,17 @@ async fn nothing_acknowledged_is_lost_whenever_the_broker_is_killed() {
         }
         run.restart().await;
         if cycle % 10 == 0 {
-            print(&format!("torture: {cycle} of {cycles} kills, {}", run.so_far()));
+            print(&format!(
+                "torture: {cycle} of {cycles} kills, {}",
+                run.so_far()
+            ));
         }
     }
     let (faults, summary) = run.finish().await;
-    print(&format!("torture: {cycles} kill cycles, {summary}, {} faults", faults.len()));
+    print(&format!(
+        "torture: {cycles} kill cycles, {summary}, {} faults",
+        faults.len()
+    ));
     run.judge(&faults);
 }
 

@@ -109,10 +109,7 @@ fn every_planted_fault_is_found() {
         (Kind::TwoOutcomes, told(60, State::Resolved, "2")),
         (Kind::TwoOutcomes, told(60, State::Cancelled, "why")),
         (Kind::TwoOutcomes, refused(60, "2", State::Expired)),
-        (
-            Kind::TwoWinners,
-            accepted(60, r#"{"a":1,"b":2}"#, false),
-        ),
+        (Kind::TwoWinners, accepted(60, r#"{"a":1,"b":2}"#, false)),
         (Kind::OkNotKept, accepted(60, "2", true)),
         // Equal but not the same bytes, and yet the first.
         (Kind::OkNotKept, accepted(60, r#"{"b":2,"a":1}"#, false)),

@@ -115,9 +115,8 @@ impl Starting {
             return Err(self.child.wait().await.expect("the broker can be awaited"));
         };
         // Whatever else it prints must not fill the pipe.
-        let reader = tokio::spawn(async move {
-            while let Ok(Some(_)) = self.lines.next_line().await {}
-        });
+        let reader =
+            tokio::spawn(async move { while let Ok(Some(_)) = self.lines.next_line().await {} });
         Ok(Process {
             child: self.child,
             address,

@@ -76,7 +76,10 @@ impl Run {
     pub async fn go_on(&self, more: u64) {
         let mut progress = self.history.progress();
         let goal = *progress.borrow() + more;
-        if timeout(BOUND, progress.wait_for(|n| *n >= goal)).await.is_err() {
+        if timeout(BOUND, progress.wait_for(|n| *n >= goal))
+            .await
+            .is_err()
+        {
             panic!(
                 "{}: nothing goes on after a start (seed {}); the broker's log ends:\n{}",
                 self.name,
