@@ -10,6 +10,7 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
+use abeyance::{config::{Config, Workers}, server::Parts};
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::{
@@ -25,23 +26,48 @@ pub fn serve(data: &Path) -> Result<()> {
     let collector = Collector::default();
     let subscriber = tracing_subscriber::registry().with(collector.clone());
     tracing::subscriber::set_global_default(subscriber)?;
-    let _ = data;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
+        .worker_threads("auto".parse::<Workers>()?.count())
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-        say(format_args!("ready {}", listener.local_addr()?))?;
-        let incoming =
-            tonic::transport::server::TcpIncoming::from(listener).with_nodelay(Some(true));
-        tokio::spawn(
-            tonic::transport::Server::builder()
-                .add_service(noop::Floor)
-                .serve_with_incoming(incoming),
-        );
-        tokio::task::spawn_blocking(move || answer(&collector)).await?
+        let config = Config {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            ..Config::new(data)
+        };
+        let mut parts = parts(data)?;
+        parts.routes = parts.routes.add_service(noop::Floor);
+        let server = abeyance::server::Server::from_parts(config, parts).await?;
+        say(format_args!("ready {}", server.local_addr()))?;
+        let (told, stop) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || {
+            answer(&collector)?;
+            let _ = told.send(());
+            Ok::<_, crate::Fault>(())
+        });
+        Ok(server
+            .run(async {
+                let _ = stop.await;
+            })
+            .await?)
     })
+}
+
+fn parts(data: &Path) -> Result<Parts> {
+    use std::sync::Arc;
+    let store = abeyance::store::sqlite::SqliteStore::open(&abeyance::store::sqlite::Options::new(data))?;
+    let keys = store.key_ring().clone();
+    let broker = abeyance::broker::Broker::new(Arc::new(store), keys, Default::default());
+    let routes = abeyance::grpc::routes(broker.clone(), Default::default(), Default::default());
+    let mut parts = Parts::of(routes);
+    let expiry = broker.expiry();
+    parts.tasks.push(("expiry", Box::new(move |stop| Box::pin(async move {
+        stop.run_until_cancelled(expiry).await; Ok(())
+    }))));
+    let b = broker.clone();
+    parts.begin_drain = Box::new(move || b.begin_drain());
+    parts.close = Box::new(move || Box::pin(async move { broker.close().await }));
+    Ok(parts)
 }
 
 /// Tells of commits until the input ends.

@@ -7,13 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Result, load::percentile};
+use crate::Result;
 
 /// What an append costs.
 const BLOCK: [u8; 4096] = [0x5a; 4096];
 
-/// The median time of `fdatasync` after an append, in microseconds, in the folder where the data will be.
-pub fn sync_p50(folder: &Path, length: Duration) -> Result<f64> {
+/// The times of `fdatasync` after an append, in the folder where the data is.
+pub fn syncs(folder: &Path, length: Duration) -> Result<Vec<Duration>> {
     let mut file = File::create(folder.join("floor"))?;
     let mut syncs = Vec::new();
     let end = Instant::now() + length;
@@ -23,6 +23,5 @@ pub fn sync_p50(folder: &Path, length: Duration) -> Result<f64> {
         file.sync_data()?;
         syncs.push(start.elapsed());
     }
-    syncs.sort_unstable();
-    Ok(percentile(&syncs, 0.5))
+    Ok(syncs)
 }

@@ -17,7 +17,7 @@ use crate::{
     child::Server,
     commits::Commits,
     disk,
-    load::{Sample, Span, closed_loop},
+    load::{Sample, Span, closed_loop, percentile},
     machine::{self, CpuTimes},
     messages::{self, OpenTemplate},
     noop,
@@ -80,11 +80,14 @@ impl Run {
 pub async fn run(options: &Options) -> Result<Run> {
     std::fs::create_dir_all(options.folder())?;
     let folder = tempfile::tempdir_in(options.folder())?;
-    let sync_p50 = disk::sync_p50(folder.path(), options.span().length)?;
+    // Before and after: disks have their moods.
+    let mut syncs = disk::syncs(folder.path(), options.span().length / 2)?;
     let rows = loads(&folder.path().join("loads"), options.span()).await?;
+    syncs.extend(disk::syncs(folder.path(), options.span().length / 2)?);
+    syncs.sort_unstable();
     let held_bytes = held(&folder.path().join("held"), options).await?;
     Ok(Run {
-        sync_p50,
+        sync_p50: percentile(&syncs, 0.5),
         rows,
         held_bytes,
     })
