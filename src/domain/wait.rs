@@ -8,7 +8,7 @@ use super::{
     json::JsonText,
     limits::{Key, Labels, Name, Namespace, RequestId},
     outcome::{Outcome, State},
-    time::Timestamp,
+    time::{Timestamp, to_micros},
 };
 
 /// The public name of a wait: a UUIDv7, so that ids sort by the time they were made. Not a secret.
@@ -240,10 +240,10 @@ impl NewWait {
             record: Record {
                 id: self.id,
                 create_time: now,
-                timeout: self.timeout,
+                timeout: whole_micros(self.timeout),
                 timeout_source: self.timeout_source,
                 expire_time: now.after(self.lifetime),
-                heartbeat_timeout: self.heartbeat_timeout,
+                heartbeat_timeout: self.heartbeat_timeout.map(whole_micros),
                 question: self.question.clone(),
                 question_later: self.question_later,
                 ask_time: None,
@@ -261,4 +261,10 @@ impl NewWait {
             None => self.request_id.as_ref(),
         }
     }
+}
+
+/// Cuts a length to what stores keep, so that a wait reads the same before and after it was stored.
+fn whole_micros(length: Duration) -> Duration {
+    // Never negative.
+    Duration::from_micros(to_micros(length).unsigned_abs())
 }

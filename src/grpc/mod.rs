@@ -8,6 +8,8 @@
 //! - A `Status` is built in [`status`] and nowhere else.
 //! - A stream ends together with its last event, so that a client which reads on never has to reset it.
 
+pub mod bare;
+pub mod connection_end;
 mod convert;
 pub mod deadline;
 mod service;

@@ -1,7 +1,7 @@
 //! How stores fail.
 
 /// A store's failure. Nothing is known of what was asked for: it may be written or not, and repeating it is safe.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The store cannot take this now: the disk is full, a lock is held, it is shutting down. Worth a retry.

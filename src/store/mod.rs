@@ -21,7 +21,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::Error;
 
 use crate::domain::{
-    Command, NewWait, Record, Refusal, State, Summary, Timestamp, Verdict, Wait, WaitId,
+    Command, NewWait, Outcome, Record, Refusal, State, Summary, Timestamp, Verdict, Wait, WaitId,
     limits::{Key, Name, Namespace},
 };
 
@@ -46,7 +46,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 
     /// Opens a wait, or gives the one that is there under the same key or, where there is no key, the same `request_id` in the
-    /// same namespace, if [`crate::domain::transition::reopen`] agrees. A wait that is there is not changed.
+    /// same namespace, if [`crate::domain::transition::reopen`] agrees. A wait that is there is not changed. An open with an id that
+    /// is there already is the repeat of an open and judged likewise.
     async fn open(&self, new: NewWait) -> Result<Opened, Error>;
 
     /// Decides a command with [`crate::domain::apply`] and writes its effect. `None` if there is no such wait.
@@ -174,6 +175,15 @@ pub struct Due {
     pub waits: Vec<WaitId>,
     /// How long until the next one is due. `None` if there is none, zero if more are due than were asked for.
     pub next_in: Option<Duration>,
+}
+
+/// The record of a pending wait that has just been given its outcome: what every store keeps and tells.
+pub(crate) fn settled(record: Record, outcome: Outcome) -> Record {
+    Record {
+        last_time: outcome.settle_time,
+        outcome: Some(outcome),
+        ..record
+    }
 }
 
 /// How much was deleted.

@@ -1,0 +1,331 @@
+//! The client, and those of its calls that have one answer.
+
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+use tonic::{Code, Request, Response, Status, transport::Channel};
+
+use super::{
+    convert,
+    error::{Error, Refusal},
+    options::OpenOptions,
+    outcome::Outcome,
+    settings::Settings,
+    token::Token,
+    types::{Opened, Settled, WaitInfo},
+};
+use crate::proto::v1::{
+    self, inbox_service_client::InboxServiceClient, resolve_service_client::ResolveServiceClient,
+    wait_service_client::WaitServiceClient,
+};
+
+/// The longest message that the client takes. Payloads are 1 MiB unless the broker is set otherwise; a page of a list is a
+/// thousand waits with their labels.
+const MESSAGE_BYTES: usize = 64 << 20;
+
+/// A client of one broker. Cheap to clone; clones share their connections.
+///
+/// Waits travel on a connection of their own, so that no number of them keeps another call from its turn.
+///
+/// Every call is safe to repeat, so every call is repeated by itself while the broker cannot be reached, for as long as
+/// [`Settings::patience`] says, with full jitter. A clear refusal is never repeated. All calls are cancel safe: a call that is
+/// dropped may have been carried out or not, and may be made again.
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub(super) waits: WaitServiceClient<Channel>,
+    pub(super) watches: InboxServiceClient<Channel>,
+    pub(super) settings: Settings,
+    opens: WaitServiceClient<Channel>,
+    resolves: ResolveServiceClient<Channel>,
+    inbox: InboxServiceClient<Channel>,
+}
+
+/// A wait that was opened without staying attached.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OpenedWait {
+    /// The wait as it was then, with its token.
+    pub opened: Opened,
+    /// Its outcome, if it was opened before and is settled.
+    pub outcome: Option<Outcome>,
+}
+
+/// Makes one call of a unary rpc and repeats it: `call!(self.client_field.rpc, request)`.
+macro_rules! call {
+    ($this:ident . $client:ident . $rpc:ident, $request:expr) => {{
+        let request = $request;
+        $this
+            .repeat(Some($this.settings.patience), || {
+                let mut client = $this.$client.clone();
+                let mut request = Request::new(request.clone());
+                request.set_timeout($this.settings.attempt_timeout);
+                async move { client.$rpc(request).await }
+            })
+            .await
+    }};
+}
+
+impl Client {
+    /// Makes a client for the broker at `url`, `http://host:port`, with the default [`Settings`]. Connects when the first call
+    /// needs it. Must be called within a Tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::InvalidUrl`].
+    pub fn connect(url: &str) -> Result<Self, Error> {
+        Settings::new().connect(url)
+    }
+
+    pub(super) fn with_channels(
+        waits: Channel,
+        calls: Channel,
+        watches: Channel,
+        settings: Settings,
+    ) -> Self {
+        let inbox =
+            |channel| InboxServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES);
+        Self {
+            waits: WaitServiceClient::new(waits).max_decoding_message_size(MESSAGE_BYTES),
+            opens: WaitServiceClient::new(calls.clone()).max_decoding_message_size(MESSAGE_BYTES),
+            resolves: ResolveServiceClient::new(calls.clone())
+                .max_decoding_message_size(MESSAGE_BYTES),
+            inbox: inbox(calls),
+            watches: inbox(watches),
+            settings,
+        }
+    }
+
+    /// Opens a wait, or re-opens it by its key, without staying attached. Durable when it returns.
+    ///
+    /// `name` says what kind of wait this is, 1 to 256 characters.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], for example with the reason `INVALID_FIELD` or `KEY_CONFLICT`; [`Error::Unavailable`].
+    pub async fn open(&self, name: &str, options: OpenOptions) -> Result<OpenedWait, Error> {
+        self.open_request(options.request(name)).await
+    }
+
+    pub(super) async fn open_request(&self, wait: v1::WaitRequest) -> Result<OpenedWait, Error> {
+        let request = v1::OpenWaitRequest {
+            spec: wait.spec,
+            request_id: wait.request_id,
+        };
+        let response = call!(self.opens.open_wait, request)?;
+        let opened = response
+            .opened
+            .ok_or_else(|| Error::protocol("an open without its wait"))?;
+        Ok(OpenedWait {
+            opened: convert::opened(opened)?,
+            outcome: response.outcome.map(convert::outcome).transpose()?,
+        })
+    }
+
+    /// Answers a wait with JSON text, which is delivered byte for byte. When it returns, the answer is durable and is what every
+    /// worker gets.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: `INVALID_JSON` with the position, `TOKEN_UNKNOWN`, `ALREADY_SETTLED` for a wait with another outcome
+    /// (the same answer again is OK), `QUESTION_NOT_SET` with a retry delay. [`Error::Unavailable`].
+    pub async fn resolve(
+        &self,
+        token: &Token,
+        payload_json: impl Into<String>,
+    ) -> Result<Settled, Error> {
+        let answer = v1::resolve_request::Answer::PayloadJson(payload_json.into());
+        let request = v1::ResolveRequest {
+            token: token.expose().to_owned(),
+            answer: Some(answer),
+            request_id: String::new(),
+        };
+        let r = call!(self.resolves.resolve, request)?;
+        convert::settled(r.wait_id, r.state, r.settle_time, r.replayed)
+    }
+
+    /// Ends a wait without an answer: the worker gets the reason, as data.
+    ///
+    /// `reason` is for people, at most 4096 characters; `error_type` is a name that programs may branch on; `details_json` is
+    /// more about it, as JSON text.
+    ///
+    /// # Errors
+    /// As for [`Client::resolve`], except that a question that is not set does not matter.
+    pub async fn fail(
+        &self,
+        token: &Token,
+        reason: &str,
+        error_type: Option<&str>,
+        details_json: Option<&str>,
+    ) -> Result<Settled, Error> {
+        let request = v1::FailRequest {
+            token: token.expose().to_owned(),
+            reason: reason.to_owned(),
+            error_type: error_type.unwrap_or_default().to_owned(),
+            details_json: details_json.unwrap_or_default().to_owned(),
+            request_id: String::new(),
+        };
+        let r = call!(self.resolves.fail, request)?;
+        convert::settled(r.wait_id, r.state, r.settle_time, r.replayed)
+    }
+
+    /// Withdraws a wait whose answer is no longer needed, and returns what is recorded: cancelled, or the outcome that came
+    /// before. `reason` is for people, at most 4096 characters.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with `TOKEN_UNKNOWN` or `WAIT_PURGED`; [`Error::Unavailable`].
+    pub async fn cancel(&self, token: &Token, reason: &str) -> Result<Outcome, Error> {
+        let request = v1::CancelWaitRequest {
+            token: token.expose().to_owned(),
+            reason: reason.to_owned(),
+        };
+        let response = call!(self.opens.cancel_wait, request)?;
+        let outcome = response
+            .outcome
+            .ok_or_else(|| Error::protocol("a cancel without its outcome"))?;
+        convert::outcome(outcome)
+    }
+
+    /// Says that the answering side is alive, and returns when the heartbeat timeout now runs out: `None` where no heartbeat is
+    /// demanded and before the wait is asked.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with `ALREADY_SETTLED`: stop working on it. [`Error::Unavailable`].
+    pub async fn heartbeat(&self, token: &Token) -> Result<Option<SystemTime>, Error> {
+        let request = v1::HeartbeatRequest {
+            token: token.expose().to_owned(),
+        };
+        let response = call!(self.resolves.heartbeat, request)?;
+        Ok(convert::optional_time(response.heartbeat_expire_time))
+    }
+
+    /// Records that question and token were handed on, so that a worker that runs again does not ask again. Starts the heartbeat
+    /// clock. Idempotent: returns when it was first marked, `None` if the wait was settled before anybody marked it.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with `TOKEN_UNKNOWN` or `WAIT_PURGED`; [`Error::Unavailable`].
+    pub async fn mark_asked(&self, token: &Token) -> Result<Option<SystemTime>, Error> {
+        let response = call!(self.opens.mark_asked, mark_asked(token))?;
+        Ok(convert::optional_time(response.ask_time))
+    }
+
+    /// As [`Client::mark_asked`], for as long as it takes: what was handed on cannot be taken back.
+    pub(super) async fn mark_asked_at_last(&self, token: &Token) -> Result<(), Error> {
+        let request = mark_asked(token);
+        self.repeat(None, || {
+            let mut client = self.opens.clone();
+            let mut request = Request::new(request.clone());
+            request.set_timeout(self.settings.attempt_timeout);
+            async move { client.mark_asked(request).await }
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Sets the question, as JSON text, of a wait that was opened with
+    /// [`question_later`](OpenOptions::question_later). The same question again is OK.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with `QUESTION_CONFLICT`, `ALREADY_SETTLED` or `INVALID_JSON`; [`Error::Unavailable`].
+    pub async fn set_question(
+        &self,
+        token: &Token,
+        question_json: impl Into<String>,
+    ) -> Result<(), Error> {
+        let request = v1::SetQuestionRequest {
+            token: token.expose().to_owned(),
+            question: Some(convert::question(question_json.into())),
+        };
+        call!(self.opens.set_question, request).map(drop)
+    }
+
+    /// Shows a wait by its token: what is asked, until when, and the outcome if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with `TOKEN_UNKNOWN` or `WAIT_PURGED`; [`Error::Unavailable`].
+    pub async fn describe(&self, token: &Token) -> Result<WaitInfo, Error> {
+        let request = v1::DescribeWaitRequest {
+            token: token.expose().to_owned(),
+        };
+        convert::info(call!(self.resolves.describe_wait, request)?.wait)
+    }
+
+    /// Shows a wait by its public name, for people's tools.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with `WAIT_UNKNOWN`; [`Error::Unavailable`].
+    pub async fn get(&self, wait_id: &str) -> Result<WaitInfo, Error> {
+        let request = v1::GetWaitRequest {
+            wait_id: wait_id.to_owned(),
+        };
+        convert::info(call!(self.inbox.get_wait, request)?.wait)
+    }
+
+    pub(super) async fn list_page(
+        &self,
+        request: v1::ListWaitsRequest,
+    ) -> Result<v1::ListWaitsResponse, Error> {
+        call!(self.inbox.list_waits, request)
+    }
+
+    /// Makes a call until it succeeds, is refused, or `patience` has passed at the end of a try; `None` for ever.
+    pub(super) async fn repeat<T, F>(
+        &self,
+        patience: Option<Duration>,
+        mut call: impl FnMut() -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        let begun = Instant::now();
+        let mut attempt = 0;
+        loop {
+            let refusal = match self.bounded(call()).await {
+                Ok(response) => return Ok(response.into_inner()),
+                Err(refusal) => refusal,
+            };
+            let delay = self.next_try(refusal, attempt, begun, patience)?;
+            tokio::time::sleep(delay).await;
+            attempt += 1;
+        }
+    }
+
+    /// Bounds one try. The deadline went to the broker as well, but a broker that cannot be reached does not read it.
+    pub(super) async fn bounded<T>(
+        &self,
+        attempt: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Refusal> {
+        match tokio::time::timeout(self.settings.attempt_timeout, attempt).await {
+            Ok(result) => result.map_err(Refusal::from),
+            Err(_) => Err(Refusal::local(
+                Code::DeadlineExceeded,
+                format!(
+                    "no answer within {} s",
+                    self.settings.attempt_timeout.as_secs_f32()
+                ),
+            )),
+        }
+    }
+
+    /// When to try again after `refusal`; the error, if there is no use in that.
+    pub(super) fn next_try(
+        &self,
+        refusal: Refusal,
+        attempt: u32,
+        begun: Instant,
+        patience: Option<Duration>,
+    ) -> Result<Duration, Error> {
+        if !refusal.is_passing() {
+            return Err(Error::Refused(Box::new(refusal)));
+        }
+        let delay =
+            self.settings.backoff.jittered(attempt) + refusal.retry_delay.unwrap_or_default();
+        if patience.is_some_and(|patience| begun.elapsed() + delay > patience) {
+            return Err(Error::Unavailable(Box::new(refusal)));
+        }
+        tracing::debug!(code = ?refusal.code, ?delay, "trying a call again");
+        Ok(delay)
+    }
+}
+
+fn mark_asked(token: &Token) -> v1::MarkAskedRequest {
+    v1::MarkAskedRequest {
+        token: token.expose().to_owned(),
+    }
+}

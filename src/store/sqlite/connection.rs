@@ -1,0 +1,75 @@
+//! Opens connections, each with the settings of its use.
+
+use std::{path::Path, time::Duration};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::Options;
+
+/// A reader's page cache. Reads are short and few pages.
+const READER_CACHE_BYTES: usize = 4 << 20;
+
+/// More than the statements of any connection, so that each is prepared once.
+const STATEMENTS: usize = 32;
+
+/// The connection that writes; it makes the file if there is none.
+pub(super) fn writer(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
+    let db = read_write(path, options)?;
+    db.pragma_update(None, "page_size", 4096)?;
+    let mode: String = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    if mode != "wal" {
+        let fault = format!(
+            "the file system of the data directory allows no write-ahead log (journal mode is {mode})"
+        );
+        let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN);
+        return Err(rusqlite::Error::SqliteFailure(code, Some(fault)));
+    }
+    set_cache(&db, options.cache_bytes)?;
+    // Checkpoints are made elsewhere; within a commit they would be its tail.
+    db.pragma_update(None, "wal_autocheckpoint", 0)?;
+    // When the log begins anew after it grew, its file is cut back to this.
+    db.pragma_update(
+        None,
+        "journal_size_limit",
+        i64::try_from(options.wal_limit_bytes).unwrap_or(i64::MAX),
+    )?;
+    Ok(db)
+}
+
+/// The connection that makes checkpoints.
+pub(super) fn checkpointer(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
+    let db = read_write(path, options)?;
+    db.pragma_update(None, "wal_autocheckpoint", 0)?;
+    Ok(db)
+}
+
+/// A connection that only reads.
+pub(super) fn reader(path: &Path, busy_timeout: Duration) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(busy_timeout)?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS);
+    set_cache(&db, READER_CACHE_BYTES)?;
+    Ok(db)
+}
+
+fn read_write(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(options.busy_timeout)?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS);
+    // A commit is on the disk before it is told of. Where a plain flush does not empty the disk's own cache (macOS), ask for
+    // the one that does; elsewhere these say nothing new.
+    db.pragma_update(None, "synchronous", "FULL")?;
+    db.pragma_update(None, "fullfsync", true)?;
+    db.pragma_update(None, "checkpoint_fullfsync", true)?;
+    Ok(db)
+}
+
+fn set_cache(db: &Connection, bytes: usize) -> rusqlite::Result<()> {
+    // A negative number is a size in KiB.
+    let kib = i64::try_from(bytes / 1024).unwrap_or(i64::MAX);
+    db.pragma_update(None, "cache_size", -kib)
+}
