@@ -4,13 +4,17 @@
 //! its input it stops.
 
 use std::{
+    ffi::OsStr,
     io::{self, BufRead as _, BufReader, Write as _},
     net::SocketAddr,
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    thread,
 };
 
-use abeyance::{config::{Config, Workers}, server::Parts};
+use abeyance::config::{ServeArgs, flags::ProcessEnvironment};
+use clap::Parser;
+use tokio::sync::oneshot;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::{
@@ -26,48 +30,39 @@ pub fn serve(data: &Path) -> Result<()> {
     let collector = Collector::default();
     let subscriber = tracing_subscriber::registry().with(collector.clone());
     tracing::subscriber::set_global_default(subscriber)?;
+    let flags = [
+        OsStr::new("serve"),
+        "--listen=127.0.0.1:0".as_ref(),
+        "--data-dir".as_ref(),
+        data.as_ref(),
+    ];
+    let Serve { flags } = Serve::try_parse_from(flags)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads("auto".parse::<Workers>()?.count())
+        .worker_threads(flags.worker_threads.count())
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let config = Config {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            ..Config::new(data)
-        };
-        let mut parts = parts(data)?;
-        parts.routes = parts.routes.add_service(noop::Floor);
-        let server = abeyance::server::Server::from_parts(config, parts).await?;
+        let config = flags.config(&ProcessEnvironment)?;
+        let server = abeyance::server::Server::bind(config).await?;
         say(format_args!("ready {}", server.local_addr()))?;
-        let (told, stop) = tokio::sync::oneshot::channel();
-        std::thread::spawn(move || {
-            answer(&collector)?;
-            let _ = told.send(());
-            Ok::<_, crate::Fault>(())
-        });
-        Ok(server
-            .run(async {
-                let _ = stop.await;
-            })
-            .await?)
+        let (ended, end) = oneshot::channel();
+        thread::spawn(move || ended.send(answer(&collector)));
+        let stop = async {
+            end.await
+                .unwrap_or_else(|_| Err("the reader of the input is gone".into()))
+        };
+        let mut told = Ok(());
+        let server = server.add_service(noop::Floor);
+        server.run(async { told = stop.await }).await?;
+        told
     })
 }
 
-fn parts(data: &Path) -> Result<Parts> {
-    use std::sync::Arc;
-    let store = abeyance::store::sqlite::SqliteStore::open(&abeyance::store::sqlite::Options::new(data))?;
-    let keys = store.key_ring().clone();
-    let broker = abeyance::broker::Broker::new(Arc::new(store), keys, Default::default());
-    let routes = abeyance::grpc::routes(broker.clone(), Default::default(), Default::default());
-    let mut parts = Parts::of(routes);
-    let expiry = broker.expiry();
-    parts.tasks.push(("expiry", Box::new(move |stop| Box::pin(async move {
-        stop.run_until_cancelled(expiry).await; Ok(())
-    }))));
-    let b = broker.clone();
-    parts.begin_drain = Box::new(move || b.begin_drain());
-    parts.close = Box::new(move || Box::pin(async move { broker.close().await }));
-    Ok(parts)
+/// What `abeyance serve` takes, so that the defaults are the product's own.
+#[derive(Parser)]
+struct Serve {
+    #[command(flatten)]
+    flags: ServeArgs,
 }
 
 /// Tells of commits until the input ends.

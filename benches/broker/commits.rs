@@ -15,6 +15,9 @@ use tracing_subscriber::layer::{Context, Layer};
 
 use crate::Fault;
 
+/// Where the store writes. Its event tells `operations` and `micros`.
+const WRITER: &str = "abeyance::store::sqlite::writer";
+
 /// What was committed over a while.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Commits {
@@ -89,7 +92,7 @@ impl Collector {
 impl<S: Subscriber> Layer<S> for Collector {
     // Everything else stays switched off, as it is by default in `abeyance serve`.
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        if metadata.target() == "abeyance::commits" {
+        if metadata.target() == WRITER && metadata.fields().field("operations").is_some() {
             Interest::always()
         } else {
             Interest::never()
