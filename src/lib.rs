@@ -45,6 +45,8 @@
 
 #[cfg(feature = "server")]
 pub mod broker;
+#[cfg(feature = "server")]
+pub mod cli;
 #[cfg(feature = "client")]
 pub mod client;
 #[cfg(feature = "server")]

@@ -163,7 +163,8 @@ fn message(status: &Status) -> String {
     let mut source = status.source();
     while let Some(error) = source {
         let text = error.to_string();
-        if !message.contains(&text) {
+        // This one stands between the two that say something.
+        if !message.contains(&text) && text != "transport error" {
             if !message.is_empty() {
                 message.push_str(": ");
             }

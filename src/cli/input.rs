@@ -1,0 +1,201 @@
+//! Tokens and JSON: where they come from.
+
+use std::{
+    convert::Infallible,
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use clap::Args;
+
+use super::exit::{self, Failure};
+use crate::client::Token;
+
+/// What every token begins with.
+const PREFIX: &str = "abey_";
+/// Holds the token where the command line names none.
+pub(super) const TOKEN_VARIABLE: &str = "ABEYANCE_TOKEN";
+
+/// What help says of tokens.
+pub(super) const TOKEN_HELP: &str = "\
+The token: a first argument that begins with abey_ is the token. Without one it is read from --token-file, else from the \
+environment variable ABEYANCE_TOKEN; both keep it from other users of the machine, who can see arguments.";
+
+/// JSON text, or where it is.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum JsonSource {
+    /// The text itself.
+    Text(String),
+    /// `@FILE`.
+    File(PathBuf),
+    /// `-`.
+    Stdin,
+}
+
+/// Answers may be secret, and clap shows what it parsed in its errors' debug form.
+impl std::fmt::Debug for JsonSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Text(_) => "Text(..)",
+            Self::File(_) => "File(..)",
+            Self::Stdin => "Stdin",
+        })
+    }
+}
+
+impl FromStr for JsonSource {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "-" => Self::Stdin,
+            _ => match text.strip_prefix('@') {
+                Some(path) => Self::File(path.into()),
+                None => Self::Text(text.to_owned()),
+            },
+        })
+    }
+}
+
+impl JsonSource {
+    /// The text, byte for byte: whether it is JSON is for the broker to say.
+    pub(super) fn read(&self) -> Result<String, Failure> {
+        match self {
+            Self::Text(text) => Ok(text.clone()),
+            Self::File(path) => read_file(path),
+            Self::Stdin => read_stdin(),
+        }
+    }
+
+    /// What to do about a refusal of this text as JSON, where that can be guessed.
+    pub(super) fn hint(&self) -> Option<String> {
+        let Self::Text(text) = self else { return None };
+        let bare = !text.is_empty()
+            && text.chars().count() <= 60
+            && !text.starts_with(['{', '[', '"', '\''])
+            && !text.contains('\'')
+            && !text.chars().any(char::is_control);
+        bare.then(|| {
+            let quoted = serde_json::Value::from(text.as_str());
+            format!("hint: JSON text is in double quotes, and the shell takes those away; write '{quoted}'")
+        })
+    }
+}
+
+/// Where the token is.
+#[derive(Debug, Args)]
+pub(super) struct TokenFile {
+    /// Read the token from this file, or from stdin with `-`
+    #[arg(long, value_name = "FILE|-")]
+    pub(super) token_file: Option<PathBuf>,
+}
+
+impl TokenFile {
+    /// Splits `arguments` into the token and the rest, by the rules of [`TOKEN_HELP`].
+    pub(super) fn split(&self, arguments: Vec<String>) -> Result<(Token, Vec<String>), Failure> {
+        let mut arguments = arguments.into_iter().peekable();
+        let token = match arguments.next_if(|first| first.starts_with(PREFIX)) {
+            Some(token) => Token::new(token),
+            None => self.elsewhere()?.ok_or_else(no_token)?,
+        };
+        Ok((token, arguments.collect()))
+    }
+
+    /// As [`TokenFile::split`] for a command that takes nothing but the token.
+    pub(super) fn only(&self, argument: Option<String>) -> Result<Token, Failure> {
+        let (token, rest) = self.split(argument.into_iter().collect())?;
+        match rest.first() {
+            None => Ok(token),
+            Some(_) => Err(Failure::usage(
+                "the argument is no token: a token begins with abey_",
+            )),
+        }
+    }
+
+    /// The token from the file or from the environment.
+    pub(super) fn elsewhere(&self) -> Result<Option<Token>, Failure> {
+        if let Some(path) = &self.token_file {
+            let text = if path.as_os_str() == "-" {
+                read_stdin()?
+            } else {
+                read_file(path)?
+            };
+            let token = text.trim();
+            if token.is_empty() {
+                return Err(Failure::usage("--token-file: the file is empty"));
+            }
+            return Ok(Some(Token::new(token)));
+        }
+        Ok(std::env::var(TOKEN_VARIABLE)
+            .ok()
+            .filter(|token| !token.is_empty())
+            .map(Token::new))
+    }
+
+    /// Whether stdin is taken by the token.
+    pub(super) fn reads_stdin(&self) -> bool {
+        self.token_file.as_deref() == Some(Path::new("-"))
+    }
+}
+
+pub(super) fn no_token() -> Failure {
+    Failure::usage(format!(
+        "there is no token: give one as the first argument, by --token-file, or in {TOKEN_VARIABLE}"
+    ))
+}
+
+fn read_file(path: &Path) -> Result<String, Failure> {
+    let bytes = fs::read(path).map_err(|e| {
+        Failure::new(
+            exit::NO_INPUT,
+            format!("error: cannot read {}: {e}", path.display()),
+        )
+    })?;
+    utf8(bytes, &path.display().to_string())
+}
+
+fn read_stdin() -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    io::stdin()
+        .lock()
+        .read_to_end(&mut bytes)
+        .map_err(|e| Failure::new(exit::NO_INPUT, format!("error: cannot read stdin: {e}")))?;
+    utf8(bytes, "stdin")
+}
+
+fn utf8(bytes: Vec<u8>, source: &str) -> Result<String, Failure> {
+    String::from_utf8(bytes).map_err(|e| {
+        Failure::new(
+            exit::REFUSED,
+            format!(
+                "error: {source} is not UTF-8: byte {} is wrong",
+                e.utf8_error().valid_up_to() + 1
+            ),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_comes_from_the_argument_a_file_or_stdin() {
+        let parse = |text: &str| text.parse::<JsonSource>().unwrap();
+        assert_eq!(parse("-"), JsonSource::Stdin);
+        assert_eq!(parse("@a.json"), JsonSource::File("a.json".into()));
+        assert_eq!(parse("-5"), JsonSource::Text("-5".to_owned()));
+    }
+
+    #[test]
+    fn a_bare_word_gets_a_hint_and_broken_json_none() {
+        let hint = |text: &str| JsonSource::Text(text.to_owned()).hint();
+        assert!(hint("yes").unwrap().ends_with(r#"write '"yes"'"#));
+        assert!(hint("yes, do it").is_some());
+        for text in ["{\"a\":", "[1,", "\"a", "", "it's"] {
+            assert_eq!(hint(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The line on a terminal that shows what is waited for.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    time::{Duration, SystemTime},
+};
+
+use super::{output::clean, time};
+use crate::client::Wait;
+
+/// A line on stderr that is written over again and again, if stderr is a terminal. Gone when it is dropped.
+pub(super) struct Line {
+    shown: bool,
+}
+
+impl Line {
+    pub(super) fn new() -> Self {
+        Self { shown: false }
+    }
+
+    /// Shows the line until it is dropped. Never returns.
+    pub(super) async fn show(&mut self, what: &str, wait: &Wait) -> std::convert::Infallible {
+        if !io::stderr().is_terminal() {
+            return std::future::pending().await;
+        }
+        let mut progress = wait.progress();
+        loop {
+            let state = progress.borrow_and_update().clone();
+            let left = match state.time_left {
+                // The broker's word, which needs no clock in common.
+                Some((left, told)) => left.saturating_sub(told.elapsed()),
+                None => wait
+                    .opened()
+                    .expire_time
+                    .duration_since(SystemTime::now())
+                    .unwrap_or_default(),
+            };
+            let connection = if state.attached {
+                ""
+            } else {
+                ", connecting again"
+            };
+            self.write(&format!(
+                "waiting for {}, {} left{connection}",
+                clean(what),
+                time::length(left)
+            ));
+            let tick = tokio::time::sleep(Duration::from_secs(1));
+            tokio::select! {
+                () = tick => {}
+                changed = progress.changed() => if changed.is_err() {
+                    return std::future::pending().await;
+                },
+            }
+        }
+    }
+
+    fn write(&mut self, text: &str) {
+        self.shown = true;
+        // Return to the first column and erase what was there. A terminal that has gone needs no line.
+        let _ = write!(io::stderr(), "\r\x1b[2K{text}");
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if self.shown {
+            let _ = write!(io::stderr(), "\r\x1b[2K");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Telling an outcome: the answer on stdout, anything else by its exit code and on stderr.
+
+use std::io::IsTerminal;
+
+use super::{
+    exit::{self, Failure},
+    output::{self, clean},
+};
+use crate::client::{Outcome, Verdict};
+
+/// Prints the answer byte for byte; any other outcome is a failure with an exit code of its own.
+pub(super) fn tell(outcome: Outcome) -> Result<(), Failure> {
+    let text = describe(&outcome.verdict);
+    let code = match outcome.verdict {
+        Verdict::Resolved { payload_json } => return answer(&payload_json),
+        Verdict::Failed {
+            details_json: Some(details),
+            ..
+        } => {
+            let details = format!("details: {}", clean(&details));
+            return Err(Failure::new(exit::FAILED, text).and(details));
+        }
+        Verdict::Failed { .. } => exit::FAILED,
+        Verdict::Expired { .. } => exit::EXPIRED,
+        Verdict::Cancelled { .. } => exit::CANCELLED,
+    };
+    Err(Failure::new(code, text))
+}
+
+fn answer(payload_json: &str) -> Result<(), Failure> {
+    output::stdout(payload_json.as_bytes())?;
+    // Nothing but the answer goes to stdout; on a terminal the prompt still begins on a line of its own.
+    if std::io::stdout().is_terminal() && std::io::stderr().is_terminal() {
+        output::note("");
+    }
+    Ok(())
+}
+
+/// An outcome that is no answer, in words.
+pub(super) fn describe(verdict: &Verdict) -> String {
+    let with_reason = |what: &str, reason: &str| match reason {
+        "" => what.to_owned(),
+        _ => format!("{what}: {}", clean(reason)),
+    };
+    match verdict {
+        Verdict::Resolved { .. } => "resolved".to_owned(),
+        Verdict::Failed {
+            reason,
+            error_type: Some(error_type),
+            ..
+        } => with_reason(&format!("failed ({})", clean(error_type)), reason),
+        Verdict::Failed { reason, .. } => with_reason("failed", reason),
+        Verdict::Expired { reason, .. } => with_reason("expired", reason),
+        Verdict::Cancelled { reason } => with_reason("cancelled", reason),
+    }
+}

@@ -1,0 +1,118 @@
+//! Writing to stdout and stderr.
+
+use std::{
+    borrow::Cow,
+    io::{self, ErrorKind, Write},
+};
+
+use super::exit::{self, Failure};
+
+/// Writes to stdout and flushes.
+pub(super) fn stdout(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)
+        .and_then(|()| out.flush())
+        .map_err(|e| match e.kind() {
+            ErrorKind::BrokenPipe => Failure::quiet(exit::OUTPUT),
+            _ => Failure::new(exit::OUTPUT, format!("error: cannot write the output: {e}")),
+        })
+}
+
+/// Writes a line to stdout.
+pub(super) fn line(text: &str) -> Result<(), Failure> {
+    stdout(format!("{text}\n").as_bytes())
+}
+
+/// Writes one JSON object on a line of its own.
+pub(super) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    // The types that are written here have string keys and no other fallible parts.
+    let text = serde_json::to_string(value)
+        .map_err(|e| Failure::new(exit::OUTPUT, format!("error: cannot write JSON: {e}")))?;
+    line(&text)
+}
+
+/// A reader that has seen enough, such as `head`, is no failure of a list.
+pub(super) fn until_reader_leaves(result: Result<(), Failure>) -> Result<(), Failure> {
+    match result {
+        Err(failure) if failure.code() == exit::OUTPUT => Ok(()),
+        result => result,
+    }
+}
+
+/// Tells people something, on stderr. If nobody reads it, so be it.
+pub(super) fn note(text: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// What others wrote, made safe to show on a terminal: control characters, which could rewrite the screen, as escapes.
+pub(super) fn clean(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if is_unsafe(c) {
+            clean.extend(c.escape_default());
+        } else {
+            clean.push(c);
+        }
+    }
+    Cow::Owned(clean)
+}
+
+/// Controls, and the marks that turn the direction of what follows.
+fn is_unsafe(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Rows under a head, in columns as wide as their widest cell, two spaces apart. The last column is not padded.
+pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = head.iter().map(|h| h.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    let mut add = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut line = String::new();
+        for (cell, width) in cells.zip(&widths) {
+            line.push_str(cell);
+            line.extend(std::iter::repeat_n(' ', width - cell.chars().count() + 2));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    };
+    add(&mut head.iter().copied());
+    for row in rows {
+        add(&mut row.iter().map(String::as_str));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_without_trailing_spaces() {
+        let rows = [
+            vec!["a".to_owned(), "längere".to_owned(), String::new()],
+            vec!["bbb".to_owned(), "c".to_owned(), "d".to_owned()],
+        ];
+        assert_eq!(
+            table(&["X", "YY", "Z"], &rows),
+            "X    YY       Z\na    längere\nbbb  c        d\n"
+        );
+    }
+
+    #[test]
+    fn nothing_that_others_wrote_can_rewrite_the_screen() {
+        assert_eq!(
+            clean("no budget \u{2014} ask Eve"),
+            "no budget \u{2014} ask Eve"
+        );
+        assert_eq!(clean("a\u{1b}[2Jb\rc\u{9b}d"), "a\\u{1b}[2Jb\\rc\\u{9b}d");
+        assert_eq!(clean("\u{202e}evil"), "\\u{202e}evil");
+    }
+}

@@ -1,0 +1,235 @@
+//! `resolve`, `fail`, `cancel` and `heartbeat`: what whoever holds a token can do.
+
+use std::time::SystemTime;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{
+    args::Broker,
+    exit::Failure,
+    input::{JsonSource, TOKEN_HELP, TokenFile},
+    outcome, output, record, time,
+};
+use crate::client::{Error, Settled};
+
+/// Answer a wait
+///
+/// The worker gets the JSON byte for byte. The same answer again is fine; another one is refused.
+#[derive(Debug, Args)]
+#[command(
+    after_help = TOKEN_HELP,
+    after_long_help = "The token: a first argument that begins with abey_ is the token. Without one it is read from --token-file, \
+else from the environment variable ABEYANCE_TOKEN; both keep it from other users of the machine, who can see arguments. `-` and \
+`@FILE` are always the JSON.
+
+Examples:
+  abeyance resolve abey_AQGT... '{\"approved\": true}'
+  abeyance resolve --token-file token.txt @answer.json
+  ABEYANCE_TOKEN=abey_AQGT... abeyance resolve '\"yes\"'",
+    override_usage = "abeyance resolve [OPTIONS] [TOKEN] <JSON|@FILE|->"
+)]
+pub(super) struct ResolveArgs {
+    /// The token, unless it comes from elsewhere, and the answer: JSON text, `@FILE`, or `-` for stdin
+    #[arg(value_name = "ARGUMENT", num_args = 0..=2, allow_negative_numbers = true, hide = true)]
+    arguments: Vec<String>,
+    #[command(flatten)]
+    token: TokenFile,
+    /// Print one JSON object: wait_id, state, settle_time, replayed
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    broker: Broker,
+}
+
+/// End a wait without an answer: the worker gets the reason
+///
+/// The same again is fine.
+#[derive(Debug, Args)]
+#[command(
+    after_help = TOKEN_HELP,
+    override_usage = "abeyance fail [OPTIONS] [TOKEN] <REASON>"
+)]
+pub(super) struct FailArgs {
+    /// The token, unless it comes from elsewhere, and why, for people
+    #[arg(value_name = "ARGUMENT", num_args = 0..=2, allow_negative_numbers = true, hide = true)]
+    arguments: Vec<String>,
+    /// A name for the kind of failure that programs may branch on
+    #[arg(long = "type", value_name = "TYPE")]
+    error_type: Option<String>,
+    /// More about it: JSON text, `@FILE`, or `-` for stdin
+    #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    details: Option<JsonSource>,
+    #[command(flatten)]
+    token: TokenFile,
+    /// Print one JSON object: wait_id, state, settle_time, replayed
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    broker: Broker,
+}
+
+/// Say that the answering side is alive
+///
+/// Prints until when that holds. Refused once the wait is settled: stop working on it.
+#[derive(Debug, Args)]
+#[command(after_help = TOKEN_HELP)]
+pub(super) struct HeartbeatArgs {
+    /// The token, unless it comes from elsewhere
+    #[arg(value_name = "TOKEN")]
+    argument: Option<String>,
+    #[command(flatten)]
+    token: TokenFile,
+    /// Print one JSON object: heartbeat_expire_time, null where no heartbeat is demanded
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    broker: Broker,
+}
+
+/// Withdraw a wait whose answer is no longer needed
+///
+/// On a settled wait: tells its outcome.
+#[derive(Debug, Args)]
+#[command(after_help = TOKEN_HELP)]
+pub(super) struct CancelArgs {
+    /// The token, unless it comes from elsewhere
+    #[arg(value_name = "TOKEN")]
+    argument: Option<String>,
+    /// Why, for people
+    #[arg(long, default_value = "")]
+    reason: String,
+    #[command(flatten)]
+    token: TokenFile,
+    /// Print the outcome as one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    broker: Broker,
+}
+
+pub(super) async fn resolve(args: ResolveArgs) -> Result<(), Failure> {
+    let (token, mut rest) = args.token.split(args.arguments)?;
+    let answer = one(&mut rest, "the answer is missing: JSON, @FILE or -")?;
+    let Ok(answer) = answer.parse::<JsonSource>();
+    only_one_stdin(&args.token, &answer)?;
+    let client = args.broker.client()?;
+    let settled = client
+        .resolve(&token, answer.read()?)
+        .await
+        .map_err(|e| not_json(args.broker.failure(e.clone()), &e, &answer))?;
+    tell(&settled, args.json)
+}
+
+pub(super) async fn fail(args: FailArgs) -> Result<(), Failure> {
+    let (token, mut rest) = args.token.split(args.arguments)?;
+    let reason = one(&mut rest, "the reason is missing")?;
+    let details = match &args.details {
+        Some(details) => {
+            only_one_stdin(&args.token, details)?;
+            Some(details.read()?)
+        }
+        None => None,
+    };
+    let client = args.broker.client()?;
+    let settled = client
+        .fail(
+            &token,
+            &reason,
+            args.error_type.as_deref(),
+            details.as_deref(),
+        )
+        .await
+        .map_err(|e| match &args.details {
+            Some(source) => not_json(args.broker.failure(e.clone()), &e, source),
+            None => args.broker.failure(e),
+        })?;
+    tell(&settled, args.json)
+}
+
+pub(super) async fn heartbeat(args: HeartbeatArgs) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Alive {
+        heartbeat_expire_time: Option<String>,
+    }
+    let token = args.token.only(args.argument)?;
+    let until = args
+        .broker
+        .client()?
+        .heartbeat(&token)
+        .await
+        .map_err(|e| args.broker.failure(e))?;
+    if args.json {
+        return output::json(&Alive {
+            heartbeat_expire_time: until.map(time::rfc3339),
+        });
+    }
+    output::line(&match until {
+        Some(until) => format!("alive until {}", time::at(until, SystemTime::now())),
+        None => "pending; no heartbeat is demanded".to_owned(),
+    })
+}
+
+pub(super) async fn cancel(args: CancelArgs) -> Result<(), Failure> {
+    let token = args.token.only(args.argument)?;
+    let recorded = args
+        .broker
+        .client()?
+        .cancel(&token, &args.reason)
+        .await
+        .map_err(|e| args.broker.failure(e))?;
+    if args.json {
+        return output::json(&record::Ended::new(&recorded));
+    }
+    output::line(&outcome::describe(&recorded.verdict))
+}
+
+fn tell(settled: &Settled, json: bool) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Record<'a> {
+        wait_id: &'a str,
+        state: &'static str,
+        settle_time: String,
+        replayed: bool,
+    }
+    if json {
+        return output::json(&Record {
+            wait_id: &settled.wait_id,
+            state: settled.state.name(),
+            settle_time: time::rfc3339(settled.settle_time),
+            replayed: settled.replayed,
+        });
+    }
+    output::line(&if settled.replayed {
+        let when = time::at(settled.settle_time, SystemTime::now());
+        format!("{}, the same was recorded at {when}", settled.state)
+    } else {
+        settled.state.to_string()
+    })
+}
+
+/// The one argument beside the token. Its text is not shown: a mistyped token is a secret all the same.
+fn one(rest: &mut Vec<String>, missing: &str) -> Result<String, Failure> {
+    match (rest.pop(), rest.is_empty()) {
+        (Some(argument), true) => Ok(argument),
+        (Some(_), false) => Err(Failure::usage(
+            "the first of two arguments must be the token, which begins with abey_",
+        )),
+        (None, _) => Err(Failure::usage(missing)),
+    }
+}
+
+fn only_one_stdin(token: &TokenFile, json: &JsonSource) -> Result<(), Failure> {
+    if token.reads_stdin() && *json == JsonSource::Stdin {
+        return Err(Failure::usage("token and JSON cannot both come from stdin"));
+    }
+    Ok(())
+}
+
+/// Adds what to do about JSON that the broker refused.
+fn not_json(failure: Failure, error: &Error, source: &JsonSource) -> Failure {
+    match (error.reason(), source.hint()) {
+        (Some("INVALID_JSON"), Some(hint)) => failure.and(hint),
+        _ => failure,
+    }
+}
