@@ -52,7 +52,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(serve::ServeArgs),
+    Serve(serve::ServeCommand),
     Open(open::OpenArgs),
     Wait(wait::WaitArgs),
     Resolve(settle::ResolveArgs),
@@ -112,4 +112,16 @@ fn run(command: Command) -> Result<(), Failure> {
     // A read of stdin cannot be interrupted, and must not keep the process.
     runtime.shutdown_background();
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definitions_fit_together() {
+        Cli::command().debug_assert();
+    }
 }

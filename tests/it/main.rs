@@ -1,6 +1,9 @@
 //! The integration tests: one binary, so that linking happens once.
 
 mod architecture;
+mod cli_commands;
+mod cli_harness;
+mod cli_wait;
 mod client_ask;
 mod client_calls;
 mod client_fake;
