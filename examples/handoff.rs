@@ -28,6 +28,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
+/// What a process says, line by line.
+type Said = Lines<BufReader<ChildStdout>>;
+
 async fn fate() -> Result<(), Box<dyn Error>> {
     let server = common::broker().await?;
     // A key of its own for each run of the example. A real one names the thing that is waited for, such as an order.
@@ -99,10 +102,7 @@ async fn resolver() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn start(
-    server: &str,
-    arguments: &[&str],
-) -> Result<(Child, Lines<BufReader<ChildStdout>>), Box<dyn Error>> {
+fn start(server: &str, arguments: &[&str]) -> Result<(Child, Said), Box<dyn Error>> {
     let mut child = Command::new(env::current_exe()?)
         .args(arguments)
         .env("ABEYANCE_SERVER", server)
@@ -114,6 +114,6 @@ fn start(
     Ok((child, BufReader::new(output).lines()))
 }
 
-async fn line(lines: &mut Lines<BufReader<ChildStdout>>) -> Result<String, Box<dyn Error>> {
+async fn line(lines: &mut Said) -> Result<String, Box<dyn Error>> {
     Ok(lines.next_line().await?.ok_or("a process ended early")?)
 }

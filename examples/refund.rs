@@ -14,7 +14,7 @@ use std::{env, error::Error, time::Duration};
 
 use abeyance::client::{Ask, Client, OpenOptions, Ticket, Token, WaitError};
 use serde_json::{Value, json};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 /// What the decider may approve.
 const LIMIT: f64 = 100.0;
@@ -41,33 +41,40 @@ async fn refund(amount: f64) -> Result<(), Box<dyn Error>> {
         .timeout(Duration::from_secs(60))
         .label("example", "refund")
         .question(question.to_string());
-    let ask = |ticket| hand_on(ticket, &server);
+    let mut decider = None;
+    let ask = async |ticket| {
+        decider = Some(hand_on(ticket, &server)?);
+        Ok::<_, std::io::Error>(Ask::HandedOn)
+    };
     println!("[worker]   a refund of {amount} EUR needs approval");
 
-    match client
+    let answer = client
         .wait_for_external_event("refund-approval", ask, options)
-        .await
-    {
+        .await;
+    match answer {
         Ok(answer) => {
             let answer: Value = serde_json::from_str(&answer)?;
             // Only a clear yes is a yes.
             if answer["approved"] == json!(true) {
                 println!("[worker]   approved: {amount} EUR are on their way");
             } else {
-                println!("[worker]   denied: {}", answer["reason"]);
+                println!("[worker]   denied: {}", text(&answer["reason"]));
             }
-            Ok(())
         }
         Err(WaitError::Expired { reason, .. }) => {
             println!("[worker]   nobody decided, so nothing is refunded: {reason}");
-            Ok(())
         }
-        Err(error) => Err(error.into()),
+        Err(error) => return Err(error.into()),
     }
+    // The broker may live in this process, and the decider still waits for its last word.
+    if let Some(mut decider) = decider {
+        decider.wait().await?;
+    }
+    Ok(())
 }
 
 /// The ask: starts the process that decides. A real one would send a message with a link.
-async fn hand_on(ticket: Ticket, server: &str) -> Result<Ask, std::io::Error> {
+fn hand_on(ticket: Ticket, server: &str) -> Result<Child, std::io::Error> {
     println!(
         "[worker]   wait {} is open; handing its token on",
         ticket.wait_id
@@ -77,8 +84,7 @@ async fn hand_on(ticket: Ticket, server: &str) -> Result<Ask, std::io::Error> {
         // Not an argument: those can be seen by other users of the machine.
         .env("ABEYANCE_TOKEN", ticket.token.expose())
         .env("ABEYANCE_SERVER", server)
-        .spawn()?;
-    Ok(Ask::HandedOn)
+        .spawn()
 }
 
 /// The decider, in a process of its own.
@@ -91,10 +97,8 @@ async fn decide() -> Result<(), Box<dyn Error>> {
     let amount = question["amount"]
         .as_f64()
         .ok_or("the question has no amount")?;
-    println!(
-        "[decider]  {} {amount} {}",
-        question["text"], question["currency"]
-    );
+    let (asked, currency) = (text(&question["text"]), text(&question["currency"]));
+    println!("[decider]  {asked} {amount} {currency}");
 
     let answer = if amount <= LIMIT {
         json!({ "approved": true })
@@ -104,4 +108,8 @@ async fn decide() -> Result<(), Box<dyn Error>> {
     let settled = client.resolve(&token, answer.to_string()).await?;
     println!("[decider]  the wait is {}: {answer}", settled.state);
     Ok(())
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
