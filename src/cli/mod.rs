@@ -52,7 +52,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(serve::ServeCommand),
+    Serve(serve::ServeArgs),
     Open(open::OpenArgs),
     Wait(wait::WaitArgs),
     Resolve(settle::ResolveArgs),

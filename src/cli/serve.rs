@@ -19,12 +19,14 @@ use crate::{
 /// Prints the address it listens on and the directory of its data once it serves, and then only logs, to stderr. SIGTERM and Ctrl-C
 /// stop it in order: streams are told to attach again, calls in flight finish.
 #[derive(Debug, Args)]
-pub(super) struct ServeCommand {
+// Its group would have the name of that of the flags within.
+#[group(skip)]
+pub(super) struct ServeArgs {
     #[command(flatten)]
     flags: flags::ServeArgs,
 }
 
-pub(super) fn run(args: ServeCommand) -> Result<(), Failure> {
+pub(super) fn run(args: ServeArgs) -> Result<(), Failure> {
     let flags = args.flags;
     let config = (flags.config(&flags::ProcessEnvironment)).map_err(|e| Failure::usage(&e))?;
     telemetry::init(&flags.telemetry())
