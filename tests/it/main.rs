@@ -1,17 +1,21 @@
 //! The integration tests: one binary, so that linking happens once.
 
 mod architecture;
+mod cases;
+mod cli_commands;
+mod cli_harness;
+mod cli_wait;
 mod client_ask;
 mod client_calls;
 mod client_fake;
 mod client_streams;
-mod cases;
 mod errors;
 mod harness;
 mod model;
 mod power_loss;
 mod races;
 mod rules;
+mod scale;
 mod server_connections;
 mod server_deadlines;
 mod server_drain;
