@@ -19,6 +19,8 @@ use crate::{
 /// Prints the address it listens on and the directory of its data once it serves, and then only logs, to stderr. SIGTERM and Ctrl-C
 /// stop it in order: streams are told to attach again, calls in flight finish.
 #[derive(Debug, Args)]
+// Its group would have the name of that of the flags within.
+#[group(skip)]
 pub(super) struct ServeArgs {
     #[command(flatten)]
     flags: flags::ServeArgs,

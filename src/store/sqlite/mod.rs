@@ -22,6 +22,7 @@ mod rows;
 mod writer;
 
 use std::{
+    cell::Cell,
     fmt, fs,
     path::Path,
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -104,6 +105,7 @@ impl SqliteStore {
             ready: options.clock.now(),
             listener: Arc::clone(&listener),
             checkpoints: Arc::clone(&checkpoints),
+            warned: Cell::new(None),
         };
         let thread = start(writer, checkpoint_db, lock, &options.dir)?;
         Ok(Self {

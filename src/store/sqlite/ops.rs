@@ -2,7 +2,10 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::rows::{self, columns, whole_waits};
+use super::{
+    queue::Written,
+    rows::{self, columns, whole_waits},
+};
 use crate::{
     domain::{
         self, Command, Effect, Moment, NewWait, Outcome, Record, Refusal, Timestamp, Wait, WaitId,
@@ -142,11 +145,7 @@ impl Transaction<'_> {
     }
 
     /// Decides a command and writes its effect. Gives also whether it wrote anything.
-    pub(super) fn apply(
-        &self,
-        id: WaitId,
-        command: &Command,
-    ) -> rusqlite::Result<Option<(Applied, bool)>> {
+    pub(super) fn apply(&self, id: WaitId, command: &Command) -> rusqlite::Result<Option<Written>> {
         let record = self
             .db
             .prepare_cached(concat!(

@@ -5,8 +5,9 @@
 //! - One operation that fails does not fail its neighbours: they are run again without it.
 
 use std::{
+    cell::Cell,
     sync::{Arc, OnceLock},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use rusqlite::Connection;
@@ -21,6 +22,9 @@ use crate::{
     store::{Clock, Error, Listener},
 };
 
+/// How often it complains: while a disk is full, every transaction fails.
+const WARN_EVERY: Duration = Duration::from_secs(10);
+
 /// The writer, before it runs.
 pub(super) struct Writer {
     pub(super) db: Connection,
@@ -30,6 +34,8 @@ pub(super) struct Writer {
     pub(super) ready: Timestamp,
     pub(super) listener: Arc<OnceLock<Arc<dyn Listener>>>,
     pub(super) checkpoints: Arc<Checkpoints>,
+    /// When it last complained.
+    pub(super) warned: Cell<Option<Instant>>,
 }
 
 impl Writer {
@@ -74,7 +80,7 @@ impl Writer {
         let written = self.transact(jobs);
         if let Err(e) = &written {
             fault::end_if_fatal("write", e);
-            report(e);
+            self.report(e);
             // Some errors have rolled it back already.
             if !self.db.is_autocommit()
                 && let Err(e) = self.db.execute_batch("ROLLBACK")
@@ -108,15 +114,23 @@ impl Writer {
         Ok(())
     }
 
+    fn report(&self, error: &rusqlite::Error) {
+        let lately = self
+            .warned
+            .get()
+            .is_some_and(|at| at.elapsed() < WARN_EVERY);
+        if lately {
+            return;
+        }
+        self.warned.set(Some(Instant::now()));
+        match fault::describe(error) {
+            Error::Corrupt(_) => tracing::error!(%error, "the database is not as it was written"),
+            _ => tracing::warn!(%error, "a transaction was rolled back"),
+        }
+    }
+
     fn answer(&self, job: Job, outcome: Result<(), Error>) {
         job.finish(outcome, self.listener.get().map(|l| &**l));
-    }
-}
-
-fn report(error: &rusqlite::Error) {
-    match fault::describe(error) {
-        Error::Corrupt(_) => tracing::error!(%error, "the database is not as it was written"),
-        _ => tracing::warn!(%error, "a transaction was rolled back"),
     }
 }
 
