@@ -86,10 +86,7 @@ mod tests {
     use rusqlite::StatementStatus;
 
     use super::*;
-    use crate::store::sqlite::{
-        migrations::migrations,
-        rows::{columns, whole_waits},
-    };
+    use crate::store::sqlite::{migrations::migrations, statements};
 
     #[test]
     fn a_statement_is_not_prepared_again_for_another_value() {
@@ -97,15 +94,8 @@ mod tests {
         let path = dir.path().join("test.db");
         let mut db = writer(&path, &Options::new(dir.path())).expect("a database");
         migrations::runner().run(&mut db).expect("tables");
-        let sql = concat!(
-            "SELECT ",
-            columns!(whole),
-            " FROM ",
-            whole_waits!(),
-            " WHERE w.id = ?1"
-        );
         for id in [[1_u8; 16], [2; 16], [3; 16]] {
-            let mut statement = db.prepare_cached(sql).expect("valid");
+            let mut statement = db.prepare_cached(statements::BY_ID).expect("valid");
             assert!(!statement.exists([id]).expect("it runs"));
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
         }
