@@ -2,6 +2,9 @@
 
 mod architecture;
 mod cases;
+mod cli_commands;
+mod cli_harness;
+mod cli_wait;
 mod client_ask;
 mod client_calls;
 mod client_fake;
