@@ -202,6 +202,8 @@ async fn ask_and_wait(
     }
     let mut line = Line::new();
     tokio::select! {
+        // First, since the line would tell that the stream is gone.
+        biased;
         outcome = wait.outcome() => Ok(outcome?),
         never = line.show(target.what(), wait) => match never {},
     }
