@@ -135,13 +135,18 @@ impl From<Error> for Failure {
             Error::Refused(_) => REFUSED,
             _ => PROTOCOL,
         };
-        let mut failure = Self::new(
-            code,
-            format!("error: {}", super::output::clean(&error.to_string())),
-        );
+        let message = error.to_string();
+        let violations = error.violations();
+        let mut failure = Self::new(code, format!("error: {}", super::output::clean(&message)));
+        // Where there is one fault, the message may have told it already.
+        if let [only] = violations
+            && message.contains(&only.description)
+        {
+            return failure;
+        }
         for Violation {
             field, description, ..
-        } in error.violations()
+        } in violations
         {
             failure = failure.and(format!("  {field}: {}", super::output::clean(description)));
         }

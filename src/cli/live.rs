@@ -23,6 +23,8 @@ impl Line {
         if !io::stderr().is_terminal() {
             return std::future::pending().await;
         }
+        // One line must do: a terminal cannot take back a line that wrapped.
+        let what: String = clean(what).chars().take(40).collect();
         let mut progress = wait.progress();
         loop {
             let state = progress.borrow_and_update().clone();
@@ -42,7 +44,7 @@ impl Line {
             };
             self.write(&format!(
                 "waiting for {}, {} left{connection}",
-                clean(what),
+                what,
                 time::length(left)
             ));
             let tick = tokio::time::sleep(Duration::from_secs(1));

@@ -37,12 +37,24 @@ fn check(end: &End, reason: &str) -> ErrorDetails {
     details
 }
 
-/// Everything wrong at once, and every name as long and as costly to encode as can be.
+/// 64 labels of which everything is wrong, each as long and as costly to encode as can be.
+fn wrong_labels(letter: &str) -> v1::OpenWaitRequest {
+    let labels: BTreeMap<_, _> = (0..64)
+        .map(|n| (format!("{}{n:02}", letter.repeat(400)), letter.repeat(4000)))
+        .collect();
+    v1::OpenWaitRequest {
+        spec: Some(v1::WaitSpec {
+            labels,
+            ..spec("labels")
+        }),
+        request_id: String::new(),
+    }
+}
+
+/// And everything else wrong as well.
 fn all_wrong(letter: &str) -> v1::OpenWaitRequest {
     let long = |count: usize| letter.repeat(count);
-    let labels: BTreeMap<_, _> = (0..64)
-        .map(|n| (format!("{n:02}{}", long(400)), long(4000)))
-        .collect();
+    let labels = wrong_labels(letter).spec.expect("a spec").labels;
     let mut wrong = v1::WaitSpec {
         name: long(5000),
         key: long(5000),
@@ -69,26 +81,28 @@ fn all_wrong(letter: &str) -> v1::OpenWaitRequest {
 async fn the_largest_refusals_of_an_open_arrive_whole() {
     let server = TestServer::start().await;
     let client = small_client(&server).await;
-    // One, two, three and four bytes; one that JSON escapes in quotes; a control character; a combining one.
+    // One, two, three and four bytes; what JSON escapes in quotes; a control character; a combining one; what gRPC escapes.
     for letter in ["a", "é", "愛", "🦀", "\"", "\\", "\u{1}", "\u{301}", "%"] {
-        let end = client.end_of(OPEN, &all_wrong(letter)).await;
-        assert_eq!(end.status.code(), Code::InvalidArgument, "{letter:?}");
-        let details = check(&end, "INVALID_FIELD");
-        let violations = &details
-            .bad_request()
-            .expect("a BadRequest")
-            .field_violations;
-        assert!(violations.len() > 3, "{letter:?}: {violations:?}");
-        let last = &violations.last().expect("one").description;
-        let left: usize = last
-            .strip_prefix("and ")
-            .and_then(|rest| rest.strip_suffix(" more"))
-            .and_then(|count| count.parse().ok())
-            .unwrap_or_else(|| panic!("{letter:?} does not count the rest: {last}"));
-        // 64 labels, of which each key and each value is too long, and the other fields.
-        let named = violations.len() - 1 + left;
-        assert!(named >= 128, "{letter:?}: only {named} faults");
-        assert!(client.is_open());
+        for request in [wrong_labels(letter), all_wrong(letter)] {
+            let end = client.end_of(OPEN, &request).await;
+            assert_eq!(end.status.code(), Code::InvalidArgument, "{letter:?}");
+            let details = check(&end, "INVALID_FIELD");
+            let violations = &details
+                .bad_request()
+                .expect("a BadRequest")
+                .field_violations;
+            assert!(violations.len() > 3, "{letter:?}: {violations:?}");
+            let last = &violations.last().expect("one").description;
+            let left: usize = last
+                .strip_prefix("and ")
+                .and_then(|rest| rest.strip_suffix(" more"))
+                .and_then(|count| count.parse().ok())
+                .unwrap_or_else(|| panic!("{letter:?} does not count the rest: {last}"));
+            // Of each of 64 labels the key is too long, and so is the value.
+            let named = violations.len() - 1 + left;
+            assert!(named >= 128, "{letter:?}: only {named} faults");
+            assert!(client.is_open());
+        }
     }
 }
 
