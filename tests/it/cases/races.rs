@@ -110,11 +110,10 @@ async fn c27_a_repeat_wakes_whoever_was_not_woken() {
     stage.resolve(&token, "1").await.expect("resolves");
     let lost = tokio::time::timeout(60 * SECOND, waiting.next()).await;
     assert!(lost.is_err(), "woken all the same: {lost:?}");
-    // Whoever attaches now has the outcome at once, and the repeat wakes the one that waits.
-    let outcome = stage.outcome(&token).await;
-    assert!(stage.resolve(&token, "1").await.expect("resolves").replayed);
+    let repeat = stage.resolve(&token, "1").await.expect("resolves");
+    assert!(repeat.replayed);
     let woken = tokio::time::timeout(SECOND, waiting.outcome()).await;
-    assert_eq!(woken.expect("woken"), outcome);
+    assert_eq!(woken.expect("woken"), stage.outcome(&token).await);
 }
 
 /// Opens a wait, aims an answer at the instant of its expiry, and says whether it was in time.
