@@ -23,10 +23,10 @@
 //!
 //! # One obvious place for each rule
 //!
-//! Who wins: [`domain::transition`](crate::domain::transition). When it is too late: [`domain::deadline`](crate::domain::deadline).
-//! What a caller may send: [`domain::limits`](crate::domain::limits). What is atomic and durable: [`store::Store`](crate::store::Store).
+//! Who wins: [`domain::transition`]. When it is too late: [`domain::deadline`].
+//! What a caller may send: [`domain::limits`]. What is atomic and durable: [`store::Store`].
 //! Who gets woken: `broker/registry.rs`. What a stream says and when: `grpc/stream.rs`. Which code and reason:
-//! [`grpc::status`](crate::grpc::status). In which order we stop: `server/shutdown.rs`.
+//! [`grpc::status`]. In which order we stop: `server/shutdown.rs`.
 //!
 //! # What always holds
 //!

@@ -225,7 +225,19 @@ impl Broker {
     /// # Cancel safety
     /// The command may be carried out, and then whoever waits is told, even if the future is dropped.
     pub async fn apply(&self, token: &str, command: Command) -> Result<(Record, Verdict), Error> {
-        let id = self.0.keys.verify(token)?;
+        self.apply_to(self.verify(token)?, command).await
+    }
+
+    /// Reads a token and gives the wait it is for, without a look at the store.
+    ///
+    /// # Errors
+    /// A token that was never given out.
+    pub fn verify(&self, token: &str) -> Result<WaitId, Error> {
+        Ok(self.0.keys.verify(token)?)
+    }
+
+    /// Decides a command on a wait whose token was verified. All else as for [`Broker::apply`].
+    pub async fn apply_to(&self, id: WaitId, command: Command) -> Result<(Record, Verdict), Error> {
         let applied = self.0.store.apply(id, command).await?;
         let applied = applied.ok_or_else(|| self.missing(id))?;
         let (record, verdict) = (applied.record, applied.verdict?);

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     broker::{Attached, Broker},
-    domain::{Command, Record, Refusal, Verdict, WaitId},
+    domain::{Command, Record, Refusal, Verdict, WaitId, limits::Limits},
     proto::v1::{
         self, attach_request::Target, inbox_service_server::InboxService,
         resolve_service_server::ResolveService, wait_service_server::WaitService,
@@ -27,8 +27,15 @@ pub(super) struct Door {
 }
 
 impl Door {
-    async fn apply(&self, token: &str, command: Command) -> Result<(Record, Verdict), Status> {
-        Ok(self.broker.apply(token, command).await?)
+    /// Verifies the token, then checks what came with it: a guessed token is told before anything else is looked at.
+    async fn apply(
+        &self,
+        token: &str,
+        check: impl FnOnce(&Limits) -> Result<Command, Refusal>,
+    ) -> Result<(Record, Verdict), Status> {
+        let id = self.broker.verify(token)?;
+        let command = check(self.broker.limits()).map_err(|r| refused(&r))?;
+        Ok(self.broker.apply_to(id, command).await?)
     }
 
     fn attached<M>(
@@ -125,9 +132,10 @@ impl WaitService for Door {
         request: Request<v1::SetQuestionRequest>,
     ) -> Result<Response<v1::SetQuestionResponse>, Status> {
         let request = request.into_inner();
-        let question = convert::question("question", request.question, self.broker.limits());
-        let command = Command::SetQuestion(question.map_err(|r| refused(&r))?);
-        self.apply(&request.token, command).await?;
+        let check = |limits: &Limits| {
+            convert::question("question", request.question, limits).map(Command::SetQuestion)
+        };
+        self.apply(&request.token, check).await?;
         Ok(Response::new(v1::SetQuestionResponse {}))
     }
 
@@ -136,7 +144,7 @@ impl WaitService for Door {
         request: Request<v1::MarkAskedRequest>,
     ) -> Result<Response<v1::MarkAskedResponse>, Status> {
         let (record, _) = self
-            .apply(&request.get_ref().token, Command::MarkAsked)
+            .apply(&request.get_ref().token, |_| Ok(Command::MarkAsked))
             .await?;
         Ok(Response::new(v1::MarkAskedResponse {
             ask_time: record.ask_time.map(convert::to_timestamp),
@@ -148,8 +156,8 @@ impl WaitService for Door {
         request: Request<v1::CancelWaitRequest>,
     ) -> Result<Response<v1::CancelWaitResponse>, Status> {
         let request = request.into_inner();
-        let command = convert::cancel(&request.reason).map_err(|r| refused(&r))?;
-        let (record, _) = self.apply(&request.token, command).await?;
+        let check = |_: &Limits| convert::cancel(&request.reason);
+        let (record, _) = self.apply(&request.token, check).await?;
         let outcome = record.outcome.as_ref();
         Ok(Response::new(v1::CancelWaitResponse {
             outcome: outcome.map(|outcome| convert::outcome(record.id, outcome)),
@@ -183,9 +191,8 @@ impl ResolveService for Door {
         request: Request<v1::ResolveRequest>,
     ) -> Result<Response<v1::ResolveResponse>, Status> {
         let request = request.into_inner();
-        let command = convert::resolve(request.answer, &request.request_id, self.broker.limits());
-        let command = command.map_err(|r| refused(&r))?;
-        let settled = Settled::from(self.apply(&request.token, command).await?);
+        let check = |limits: &Limits| convert::resolve(request.answer, &request.request_id, limits);
+        let settled = Settled::from(self.apply(&request.token, check).await?);
         Ok(Response::new(v1::ResolveResponse {
             wait_id: settled.wait_id,
             state: settled.state,
@@ -199,8 +206,8 @@ impl ResolveService for Door {
         request: Request<v1::FailRequest>,
     ) -> Result<Response<v1::FailResponse>, Status> {
         let request = request.into_inner();
-        let command = convert::fail(&request, self.broker.limits()).map_err(|r| refused(&r))?;
-        let settled = Settled::from(self.apply(&request.token, command).await?);
+        let check = |limits: &Limits| convert::fail(&request, limits);
+        let settled = Settled::from(self.apply(&request.token, check).await?);
         Ok(Response::new(v1::FailResponse {
             wait_id: settled.wait_id,
             state: settled.state,
@@ -224,7 +231,7 @@ impl ResolveService for Door {
         request: Request<v1::HeartbeatRequest>,
     ) -> Result<Response<v1::HeartbeatResponse>, Status> {
         let (record, _) = self
-            .apply(&request.get_ref().token, Command::Heartbeat)
+            .apply(&request.get_ref().token, |_| Ok(Command::Heartbeat))
             .await?;
         let expire_time = record.heartbeat_expire_time();
         Ok(Response::new(v1::HeartbeatResponse {

@@ -1,8 +1,8 @@
 //! Who wins. One function decides every command on a wait, as a pure function of the record, the command and the time; the
 //! stores call it inside their transaction and write what it says. There is no second way to end a wait.
 //!
-//! One file for each family of commands: [`settle`] holds resolve, fail and cancel; [`overdue`] expiry and heartbeat loss;
-//! [`note`] what is recorded without ending the wait.
+//! One file for each family of commands: `settle` holds resolve, fail and cancel; `overdue` expiry and heartbeat loss; `note`
+//! what is recorded without ending the wait; `open` whether a wait that is opened again is the same.
 
 mod note;
 mod open;

@@ -106,6 +106,7 @@ impl Checkpoints {
 
     /// The thread: copies when it is woken, until it is stopped.
     pub(super) fn run(self: Arc<Self>, db: &Connection) {
+        let _guard = fault::EndAfterPanic("checkpoint");
         let mut last_warning = None;
         let mut behind = false;
         let mut waited = false;

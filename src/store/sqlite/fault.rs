@@ -7,6 +7,9 @@ use crate::store::Error;
 /// The exit status after a failed flush: `EX_IOERR` of sysexits.
 const EXIT_IO: i32 = 74;
 
+/// The exit status after a panic of one of the store's threads: `EX_SOFTWARE` of sysexits.
+const EXIT_PANIC: i32 = 70;
+
 /// Puts a driver's error into the store's words. Does not look whether it must end the process; see [`end_if_fatal`].
 pub(super) fn describe(error: &rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
@@ -50,6 +53,22 @@ pub(super) fn end_if_fatal(doing: &str, error: &rusqlite::Error) {
             "the disk failed; ending the process, the next start recovers what was acknowledged"
         );
         std::process::exit(EXIT_IO);
+    }
+}
+
+/// Ends the process if the thread that holds it panics. A broker that cannot write is of no use to anybody, and a bug may have left
+/// the connection anyhow: it is better to start again from what is on the disk.
+pub(super) struct EndAfterPanic(pub(super) &'static str);
+
+impl Drop for EndAfterPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!(
+                thread = self.0,
+                "a thread of the store panicked; ending the process, the next start recovers what was acknowledged"
+            );
+            std::process::exit(EXIT_PANIC);
+        }
     }
 }
 

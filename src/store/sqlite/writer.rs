@@ -41,8 +41,9 @@ pub(super) struct Writer {
 impl Writer {
     /// Writes until the queue is closed and empty.
     pub(super) fn run(&self) {
-        // If this thread dies, nobody may wait for it for ever.
+        // If this thread ends, nobody may wait for it for ever.
         let _abandon = Abandon(self);
+        let _guard = fault::EndAfterPanic("writer");
         let mut batch = Vec::new();
         while self.queue.take(&mut batch, self.batch) {
             batch.sort_by_key(Job::order);
