@@ -78,7 +78,7 @@ impl JsonSource {
             && !text.contains('\'')
             && !text.chars().any(char::is_control);
         bare.then(|| {
-            let quoted = serde_json::Value::from(text.as_str());
+            let quoted = serde_json::Value::from(without_tokens(text));
             format!("hint: JSON text is in double quotes, and the shell takes those away; write '{quoted}'")
         })
     }
@@ -177,9 +177,29 @@ fn utf8(bytes: Vec<u8>, source: &str) -> Result<String, Failure> {
     })
 }
 
+/// The text with a mark in place of each token.
+pub(super) fn without_tokens(text: &str) -> String {
+    let mut parts = text.split(PREFIX);
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || "-_".contains(c));
+        shown.extend([PREFIX, "…", rest]);
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_token_is_left_in_a_text() {
+        assert_eq!(
+            without_tokens("unexpected 'abey_A-b_9' and abey_Zz, found"),
+            "unexpected 'abey_…' and abey_…, found"
+        );
+        assert_eq!(without_tokens("unexpected '-x'"), "unexpected '-x'");
+    }
 
     #[test]
     fn json_comes_from_the_argument_a_file_or_stdin() {

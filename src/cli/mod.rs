@@ -72,8 +72,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match Cli::try_parse_from(args) {
         Ok(cli) => run(cli.command),
         Err(error) => {
-            // Help goes to stdout and usage errors to stderr; a reader that has gone is no reason to complain.
-            let _ = error.print();
+            tell(&error);
             return match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
                 _ => exit::USAGE.into(),
@@ -83,6 +82,19 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
+    }
+}
+
+/// Tells what clap has to say: help on stdout, a wrong command line on stderr. A token that stands where none belongs is not
+/// repeated: stderr often ends in a log.
+fn tell(error: &clap::Error) {
+    let text = error.to_string();
+    let shown = input::without_tokens(&text);
+    if error.use_stderr() && shown != text {
+        output::note(shown.trim_end());
+    } else {
+        // A reader that has gone is no reason to complain.
+        let _ = error.print();
     }
 }
 

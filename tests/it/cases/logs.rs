@@ -123,6 +123,16 @@ async fn commands(broker: &RealBroker, told: &mut Told, token: &str) {
         vec!["wait", "--token", token],
         vec!["list"],
         vec!["list", "--json"],
+        // Where none belongs.
+        vec!["list", token],
+        vec!["watch", token, "--json"],
+        vec!["open", "--name", "n", "--timeout", token],
+        vec!["resolve", "1", token],
+        vec!["resolve", token, token],
+        vec!["resolve", token, "1", &forged],
+        vec!["show", token, token],
+        vec!["wait", "--key", "k", "--token", token],
+        vec![token],
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_abeyance"))
             .args(&args)

@@ -8,6 +8,7 @@ use tonic::{Code, Status};
 use super::{
     say::*,
     stage::{Setup, Stage, TestClock},
+    stores::Front,
 };
 
 const ROUNDS: usize = 1000;
@@ -95,6 +96,24 @@ async fn c28_b_of_approve_and_deny_one_wins_in_memory() {
 async fn c28_b_of_approve_and_deny_one_wins_in_sqlite() {
     let stage = Arc::new(Stage::sqlite().await);
     rounds(ROUNDS, 50, |_| approve_against_deny(stage.clone())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn c27_a_repeat_wakes_whoever_was_not_woken() {
+    let setup = Setup::memory(TestClock::flowing());
+    let front = Front::new(setup.store.clone());
+    let stage = setup.wrap(|_| front.clone()).start().await;
+    let token = stage.open(spec("approve")).await.token;
+    let mut waiting = stage.attach(&token).await.expect("attaches");
+    waiting.opened().await;
+    front.silence();
+    stage.resolve(&token, "1").await.expect("resolves");
+    let lost = tokio::time::timeout(60 * SECOND, waiting.next()).await;
+    assert!(lost.is_err(), "woken all the same: {lost:?}");
+    let repeat = stage.resolve(&token, "1").await.expect("resolves");
+    assert!(repeat.replayed);
+    let woken = tokio::time::timeout(SECOND, waiting.outcome()).await;
+    assert_eq!(woken.expect("woken"), stage.outcome(&token).await);
 }
 
 /// Opens a wait, aims an answer at the instant of its expiry, and says whether it was in time.

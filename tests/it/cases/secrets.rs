@@ -75,30 +75,26 @@ async fn c48_ten_thousand_guesses_get_the_same_answer_and_never_reach_the_store(
     assert_eq!(front.calls(), before + 1);
 }
 
-/// The forms in which a secret could lie in a file.
-fn forms(token: &str) -> Vec<Vec<u8>> {
+/// The forms in which a secret could lie in a file, each byte as one character.
+fn forms(token: &str) -> Vec<String> {
     let body = &token["abey_".len()..];
     let bytes = BASE64.decode(body).expect("base64");
-    let secret = bytes[17..].to_vec();
+    let secret = &bytes[17..];
     let hex = secret.iter().fold(String::new(), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex
     });
     // The last 20 characters of the body hold nothing of number and id.
-    let tail = body[body.len() - 20..].as_bytes().to_vec();
-    vec![
-        tail,
-        secret,
-        hex.to_uppercase().into_bytes(),
-        hex.into_bytes(),
-    ]
+    let tail = body[body.len() - 20..].to_owned();
+    let raw = secret.iter().copied().map(char::from).collect();
+    vec![tail, raw, hex.to_uppercase(), hex]
 }
 
 #[tokio::test]
 async fn c48_a_dump_of_the_store_holds_no_token() {
     let stage = Stage::sqlite().await;
     let mut tokens = Vec::new();
-    for number in 0..40 {
+    for number in 0..12 {
         let asked = WaitSpec {
             question: free("\"in-the-dump\""),
             ..keyed("approve", &number.to_string())
@@ -113,11 +109,10 @@ async fn c48_a_dump_of_the_store_holds_no_token() {
         }
         tokens.push(token);
     }
-    let dump = |stage: &Stage| -> Vec<u8> {
+    let dump = |stage: &Stage| -> String {
         let files = fs::read_dir(stage.dir()).expect("a directory");
-        files
-            .flat_map(|file| fs::read(file.expect("a file").path()).expect("reads"))
-            .collect()
+        let bytes = files.flat_map(|file| fs::read(file.expect("a file").path()).expect("reads"));
+        bytes.map(char::from).collect()
     };
     // With the log as it is now, and after it went into the database.
     for closed in [false, true] {
@@ -125,11 +120,10 @@ async fn c48_a_dump_of_the_store_holds_no_token() {
             stage.broker.close().await;
         }
         let dump = dump(&stage);
-        let holds = |what: &[u8]| dump.windows(what.len()).any(|window| window == what);
-        assert!(holds(b"in-the-dump"), "not a dump of the waits");
+        assert!(dump.contains("in-the-dump"), "not a dump of the waits");
         for token in &tokens {
             for form in forms(token) {
-                assert!(!holds(&form), "a token lies in the store's files");
+                assert!(!dump.contains(&form), "a token lies in the store's files");
             }
         }
     }

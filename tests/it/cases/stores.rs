@@ -1,17 +1,17 @@
-//! A store in front of a store: it counts, it is slow, it fails.
+//! A store in front of a store: it counts, it is slow, it fails, it tells nobody.
 
 use std::{
     future::Future,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use abeyance::{
     domain::{
-        Command, NewWait, Timestamp, Wait, WaitId,
+        Command, NewWait, Record, Timestamp, Wait, WaitId,
         limits::{Key, Namespace},
     },
     store::{Applied, Due, Error, Found, Listener, Opened, Page, Purged, Query, Store},
@@ -41,6 +41,7 @@ impl Fault {
 pub struct Front {
     inner: Arc<dyn Store>,
     calls: AtomicUsize,
+    silent: Arc<AtomicBool>,
     trouble: Mutex<(Duration, Option<Fault>)>,
 }
 
@@ -49,6 +50,7 @@ impl Front {
         Arc::new(Self {
             inner,
             calls: AtomicUsize::new(0),
+            silent: Arc::default(),
             trouble: Mutex::default(),
         })
     }
@@ -56,6 +58,11 @@ impl Front {
     /// How often the store was asked for anything.
     pub fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
+    }
+
+    /// From now on nobody is told of a commit.
+    pub fn silence(&self) {
+        self.silent.store(true, Ordering::SeqCst);
     }
 
     /// Every call takes this much longer from now on.
@@ -90,10 +97,25 @@ impl Front {
     }
 }
 
+/// Hears of commits until it is made deaf.
+struct Ear {
+    silent: Arc<AtomicBool>,
+    listener: Arc<dyn Listener>,
+}
+
+impl Listener for Ear {
+    fn committed(&self, record: &Record) {
+        if !self.silent.load(Ordering::SeqCst) {
+            self.listener.committed(record);
+        }
+    }
+}
+
 #[async_trait]
 impl Store for Front {
     fn listen(&self, listener: Arc<dyn Listener>) {
-        self.inner.listen(listener);
+        let silent = self.silent.clone();
+        self.inner.listen(Arc::new(Ear { silent, listener }));
     }
 
     fn now(&self) -> Timestamp {
