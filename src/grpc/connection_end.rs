@@ -17,9 +17,10 @@ pub struct ConnectionEnd {
 
 impl ConnectionEnd {
     /// When a stream on this connection ends itself: after the GOAWAY, so that the peer attaches again on another connection, and
-    /// well before the cut. `spread` is a random number of the stream's own, so that not all of them come back at once.
-    pub fn stream_end(&self, spread: u32) -> Instant {
-        self.at + (self.grace / 2).mul_f64(f64::from(spread) / f64::from(u32::MAX))
+    /// well before the cut. `spread` is a number of the stream's own from 0 to 1, by chance, so that not all of them come back at
+    /// once.
+    pub fn stream_end(&self, spread: f64) -> Instant {
+        self.at + (self.grace / 2).mul_f64(spread)
     }
 }
 
@@ -33,7 +34,7 @@ mod tests {
             at: Instant::now(),
             grace: Duration::from_secs(10),
         };
-        assert_eq!(end.stream_end(0), end.at);
-        assert_eq!(end.stream_end(u32::MAX), end.at + Duration::from_secs(5));
+        assert_eq!(end.stream_end(0.0), end.at);
+        assert_eq!(end.stream_end(1.0), end.at + Duration::from_secs(5));
     }
 }

@@ -7,7 +7,7 @@
 use std::{
     future::Future,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -156,6 +156,7 @@ enum State<F> {
     Refused(Option<Box<Status>>),
     Running {
         inner: F,
+        begun: bool,
         // Boxed: most calls have none, and this future is held as long as a stream lives.
         sleep: Option<Pin<Box<Sleep>>>,
     },
@@ -164,7 +165,11 @@ enum State<F> {
 impl<F> DeadlineFuture<F> {
     fn within(deadline: Option<Deadline>, inner: F) -> Self {
         let sleep = deadline.map(|d| Box::pin(sleep_until(d.at)));
-        Self(State::Running { inner, sleep })
+        Self(State::Running {
+            inner,
+            begun: false,
+            sleep,
+        })
     }
 }
 
@@ -179,15 +184,24 @@ where
         let status = match &mut self.0 {
             // A future is not polled again once it was ready, and taking the status makes it ready.
             State::Refused(status) => *status.take().expect("not polled after it was ready"),
-            State::Running { inner, sleep } => {
-                // An answer that is there wins over a deadline that has just passed.
-                if let Poll::Ready(response) = Pin::new(inner).poll(cx) {
-                    return Poll::Ready(response);
+            State::Running {
+                inner,
+                begun,
+                sleep,
+            } => {
+                let begins = !std::mem::replace(begun, true);
+                let over = |sleep: &Pin<Box<Sleep>>| sleep.deadline() <= Instant::now();
+                // A call whose time is over before it begins does nothing at all. Later, an answer that is there wins over a deadline
+                // that has just passed.
+                if !(begins && sleep.as_ref().is_some_and(over)) {
+                    if let Poll::Ready(response) = Pin::new(inner).poll(cx) {
+                        return Poll::Ready(response);
+                    }
+                    let Some(sleep) = sleep else {
+                        return Poll::Pending;
+                    };
+                    ready!(sleep.as_mut().poll(cx));
                 }
-                let Some(sleep) = sleep else {
-                    return Poll::Pending;
-                };
-                std::task::ready!(sleep.as_mut().poll(cx));
                 status::deadline_exceeded()
             }
         };
@@ -287,6 +301,19 @@ mod tests {
         assert_eq!(response.headers()["grpc-status"], "4");
         assert!(response.headers().contains_key("grpc-status-details-bin"));
         assert_eq!(start.elapsed().as_secs(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_call_whose_time_is_over_before_it_begins_is_not_begun() {
+        let touched = service_fn(|_: Request<()>| {
+            Box::pin(async { panic!("begun") as Result<Response<()>, Infallible> })
+        });
+        let call = DeadlineLayer
+            .layer(touched)
+            .call(request("application/grpc", "1n"));
+        std::thread::yield_now();
+        let response = call.await.expect("a response");
+        assert_eq!(response.headers()["grpc-status"], "4");
     }
 
     #[tokio::test(start_paused = true)]

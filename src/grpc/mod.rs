@@ -9,6 +9,7 @@
 //! - A stream ends together with its last event, so that a client which reads on never has to reset it.
 
 pub mod bare;
+mod bounds;
 pub mod connection_end;
 mod convert;
 pub mod deadline;

@@ -1,12 +1,13 @@
 //! One short method for each rpc: decode, one call of the broker, encode.
 
-use tokio::{sync::mpsc, time::Instant};
+use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status};
 
 use super::{
-    Options, convert, deadline::Deadline, status::refused, stream::WaitStream, watch::WatchTask,
+    Options, bounds::Bounds, convert, deadline::Deadline, status::refused, stream::WaitStream,
+    watch::WatchTask,
 };
 use crate::{
     broker::{Attached, Broker},
@@ -33,15 +34,23 @@ impl Door {
     fn attached<M>(
         &self,
         attached: Attached,
-        deadline: Option<Instant>,
+        bounds: Bounds,
         wrap: fn(v1::WaitEvent) -> M,
     ) -> Response<WaitStream<M>> {
-        Response::new(WaitStream::new(attached, deadline, &self.options, wrap))
+        Response::new(WaitStream::new(attached, bounds, &self.options, wrap))
     }
 }
 
 fn deadline<T>(request: &Request<T>) -> Option<Deadline> {
     request.extensions().get().copied()
+}
+
+fn bounds<T>(request: &Request<T>, options: &Options) -> Bounds {
+    Bounds::new(
+        deadline(request),
+        request.extensions().get().copied(),
+        options,
+    )
 }
 
 #[tonic::async_trait]
@@ -53,9 +62,9 @@ impl WaitService for Door {
         &self,
         request: Request<v1::WaitRequest>,
     ) -> Result<Response<Self::WaitStream>, Status> {
-        let deadline = deadline(&request);
+        let bounds = bounds(&request, &self.options);
+        let timeout = deadline(&request).map(|d| d.timeout);
         let request = request.into_inner();
-        let timeout = deadline.map(|d| d.timeout);
         let open = convert::open(
             request.spec,
             &request.request_id,
@@ -67,7 +76,7 @@ impl WaitService for Door {
             .open_attached(open.map_err(|r| refused(&r))?)
             .await?;
         let wrap = |event| v1::WaitResponse { event: Some(event) };
-        Ok(self.attached(attached, deadline.map(|d| d.at), wrap))
+        Ok(self.attached(attached, bounds, wrap))
     }
 
     async fn open_wait(
@@ -93,7 +102,7 @@ impl WaitService for Door {
         &self,
         request: Request<v1::AttachRequest>,
     ) -> Result<Response<Self::AttachStream>, Status> {
-        let deadline = deadline(&request);
+        let bounds = bounds(&request, &self.options);
         let attached = match request.into_inner().target {
             Some(Target::Token(token)) => self.broker.attach(&token).await?,
             Some(Target::Key(key)) => {
@@ -108,7 +117,7 @@ impl WaitService for Door {
             }
         };
         let wrap = |event| v1::AttachResponse { event: Some(event) };
-        Ok(self.attached(attached, deadline.map(|d| d.at), wrap))
+        Ok(self.attached(attached, bounds, wrap))
     }
 
     async fn set_question(
@@ -271,14 +280,14 @@ impl InboxService for Door {
         &self,
         request: Request<v1::WatchWaitsRequest>,
     ) -> Result<Response<Self::WatchWaitsStream>, Status> {
-        let deadline = deadline(&request).map(|d| d.at);
+        let bounds = bounds(&request, &self.options);
         let filter = convert::filter(request.into_inner().filter, self.broker.limits());
         let watch = self.broker.watch(filter.map_err(|r| refused(&r))?)?;
         let (out, told) = mpsc::channel(16);
         let task = WatchTask {
             broker: self.broker.clone(),
             watch,
-            deadline,
+            bounds,
             options: self.options,
             out,
         };

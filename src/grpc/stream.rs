@@ -14,7 +14,11 @@ use tokio::time::{Instant, Sleep};
 use tokio_stream::Stream;
 use tonic::Status;
 
-use super::{Options, convert, status};
+use super::{
+    Options,
+    bounds::{Bounds, chance},
+    convert, status,
+};
 use crate::{
     broker::{Attached, Subscription},
     domain::Outcome,
@@ -52,10 +56,10 @@ struct LetGo {
 }
 
 impl<M> WaitStream<M> {
-    /// A stream that begins with the present state. `deadline` bounds the stream, never the wait.
+    /// A stream that begins with the present state. The bounds are the stream's, never the wait's.
     pub(super) fn new(
         attached: Attached,
-        deadline: Option<Instant>,
+        bounds: Bounds,
         options: &Options,
         wrap: fn(v1::WaitEvent) -> M,
     ) -> Self {
@@ -74,10 +78,10 @@ impl<M> WaitStream<M> {
             // The first comes early by chance, so that many streams opened at once do not speak at once for ever.
             next_alive: now + options.alive_interval.mul_f64(1.0 - 0.5 * chance()),
             let_go: LetGo {
-                at: now + options.stream_lifetime.mul_f64(0.9 + 0.2 * chance()),
+                at: bounds.let_go,
                 reason: Reason::Lifetime,
             },
-            deadline,
+            deadline: bounds.deadline,
             timer: Box::pin(tokio::time::sleep_until(now)),
             wrap,
         };
@@ -189,12 +193,4 @@ impl<M> fmt::Debug for WaitStream<M> {
             .field("wait_id", &self.subscription.id())
             .finish_non_exhaustive()
     }
-}
-
-/// A number from 0 up to but not including 1, by chance.
-pub(super) fn chance() -> f64 {
-    let mut random = [0; 4];
-    // Without random bytes there is only no spread.
-    let _ = getrandom::fill(&mut random);
-    f64::from(u32::from_le_bytes(random)) / 4_294_967_296.0
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::{sync::mpsc, time::Instant};
 use tonic::Status;
 
-use super::{Options, convert, status, stream::chance};
+use super::{Options, bounds::Bounds, convert, status};
 use crate::{
     broker::{Broker, Told, Watch},
     proto::v1::{self, detached::Reason, watch_waits_response::Event},
@@ -15,7 +15,7 @@ use crate::{
 pub(super) struct WatchTask {
     pub(super) broker: Broker,
     pub(super) watch: Watch,
-    pub(super) deadline: Option<Instant>,
+    pub(super) bounds: Bounds,
     pub(super) options: Options,
     /// Small: what the watcher has not read yet waits in the store, not here.
     pub(super) out: mpsc::Sender<Result<v1::WatchWaitsResponse, Status>>,
@@ -23,9 +23,8 @@ pub(super) struct WatchTask {
 
 impl WatchTask {
     pub(super) async fn run(mut self) {
-        let lifetime = self.options.stream_lifetime.mul_f64(0.9 + 0.2 * chance());
-        let let_go = tokio::time::sleep(lifetime);
-        let deadline = sleep_until(self.deadline);
+        let let_go = tokio::time::sleep_until(self.bounds.let_go);
+        let deadline = sleep_until(self.bounds.deadline);
         let drain = self.broker.drain().clone();
         let out = self.out.clone();
         let last = tokio::select! {

@@ -17,10 +17,12 @@ mod stall;
 mod store;
 mod tasks;
 
-use std::{fmt, future::Future, io, net::SocketAddr, pin::pin, sync::Arc};
+use std::{convert::Infallible, fmt, future::Future, io, net::SocketAddr, pin::pin, sync::Arc};
 
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::{body::Body, server::NamedService, service::Routes};
+use tower::Service;
 
 pub use shutdown::Signals;
 
@@ -70,7 +72,7 @@ pub enum Error {
     /// The descriptions of the services cannot be read. A fault of the build.
     #[error("cannot serve reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
-    /// The process cannot have the handlers that it needs.
+    /// The process cannot have handlers for signals.
     #[error("cannot listen for signals: {0}")]
     Signals(io::Error),
     /// Told to stop a second time, while it stopped. Connections were cut; what was acknowledged is kept.
@@ -84,6 +86,8 @@ pub struct Server {
     broker: Broker,
     listener: TcpListener,
     local_addr: SocketAddr,
+    /// Adds what [`Server::add_service`] was given.
+    add_others: Box<dyn FnOnce(Routes) -> Routes + Send>,
 }
 
 impl Server {
@@ -116,6 +120,7 @@ impl Server {
                 broker,
                 listener,
                 local_addr,
+                add_others: Box::new(|routes| routes),
             }),
             Err(error) => {
                 broker.close().await;
@@ -127,6 +132,24 @@ impl Server {
     /// The address that it really listens on, where the setting says port 0.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
+    }
+
+    /// Serves one more gRPC service on the same port, behind the same deadlines and limits: for a program that embeds the broker.
+    /// Reflection does not know of it.
+    #[must_use]
+    pub fn add_service<S>(mut self, service: S) -> Self
+    where
+        S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>
+            + NamedService
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Future: Send + 'static,
+    {
+        let add_others = self.add_others;
+        self.add_others = Box::new(|routes| add_others(routes).add_service(service));
+        self
     }
 
     /// Serves until `shutdown` resolves or a background task fails, and then stops in order, within the drain timeout.
@@ -141,6 +164,7 @@ impl Server {
         let (stop, tracker) = (Stop::default(), TaskTracker::new());
         let (health, health_service) = health::Status::new().await;
         let routes = grpc::routes(self.broker.clone(), self.config.grpc, tracker.clone());
+        let routes = (self.add_others)(routes);
         let routes = reflection::add(routes.add_service(health_service))?;
         let connections = self.config.connections;
         let acceptor = Acceptor::new(connections, routes, stop.clone(), tracker.clone());
@@ -170,12 +194,11 @@ impl Server {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Serves until SIGTERM or Ctrl-C, and then stops in order. A second signal ends it at once.
+    /// Serves until the first of `signals`, and then stops in order. A second one ends it at once.
     ///
     /// # Errors
     /// As [`Server::run`], and [`Error::Interrupted`] after a second signal.
-    pub async fn run_until_signal(self) -> Result<(), Error> {
-        let mut signals = Signals::new().map_err(Error::Signals)?;
+    pub async fn run_until_signal(self, mut signals: Signals) -> Result<(), Error> {
         let stop = CancellationToken::new();
         let mut run = pin!(self.run(stop.cancelled()));
         tokio::select! {

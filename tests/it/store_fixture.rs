@@ -147,6 +147,11 @@ impl Heard {
         records
     }
 
+    /// Gives what was heard and forgets it.
+    pub fn take(&self) -> Vec<Record> {
+        std::mem::take(&mut self.0.lock().expect("whole"))
+    }
+
     pub fn count(&self) -> usize {
         self.0.lock().expect("whole").len()
     }

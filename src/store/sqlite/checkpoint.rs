@@ -19,7 +19,7 @@ use super::fault;
 
 /// After about this many pages of log the thread copies.
 const PIECE_PAGES: u64 = 1000;
-/// From this length of the log on the writer is asked to finish.
+/// From this length of the log on the writer is asked to finish; sooner if that is over half of the limit.
 const RESET_PAGES: u64 = 4000;
 /// What the writer is asked to copy is no more than this, a millisecond or so.
 const REST_PAGES: u64 = 1000;
@@ -43,6 +43,7 @@ pub(super) struct Checkpoints {
     /// The length of the log when it was last looked at.
     log_pages: AtomicU64,
     limit_bytes: u64,
+    reset_pages: u64,
 }
 
 #[derive(Default)]
@@ -74,6 +75,7 @@ impl Checkpoints {
             written: AtomicU64::new(0),
             log_pages: AtomicU64::new(0),
             limit_bytes,
+            reset_pages: RESET_PAGES.min(limit_bytes / PAGE_BYTES / 2),
         }
     }
 
@@ -106,12 +108,16 @@ impl Checkpoints {
     pub(super) fn run(self: Arc<Self>, db: &Connection) {
         let mut last_warning = None;
         let mut behind = false;
+        let mut waited = false;
         while self.wait(behind) {
-            if self.finish.load(Ordering::Acquire) {
+            if !waited && self.finish.load(Ordering::Acquire) {
                 // The writer's turn: two at once would only get into each other's way.
-                behind = true;
+                (behind, waited) = (true, true);
                 continue;
             }
+            // A writer that did not come has nothing to write, so the rest can be copied here.
+            waited = false;
+            self.finish.store(false, Ordering::Release);
             let Some(found) = self.catch_up(db) else {
                 behind = true;
                 continue;
@@ -119,7 +125,7 @@ impl Checkpoints {
             self.log_pages.store(found.log, Ordering::Relaxed);
             self.warn(found, &mut last_warning);
             behind = found.rest() > 0;
-            if found.log >= RESET_PAGES && found.rest() <= REST_PAGES {
+            if found.log >= self.reset_pages && found.rest() <= REST_PAGES {
                 self.finish.store(true, Ordering::Release);
             }
         }
@@ -223,5 +229,59 @@ pub(super) fn finish(db: &Connection) {
     if let Err(e) = emptied {
         fault::end_if_fatal("checkpoint", &e);
         tracing::warn!(error = %e, "the last checkpoint failed; the next start makes up for it");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, sync::Mutex};
+
+    use super::*;
+
+    /// Where a test's log goes.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("whole").extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// C57: what an operator is told while somebody's read holds the log.
+    #[test]
+    fn a_log_over_its_limit_is_complained_about_once_in_a_while() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .finish();
+        let checkpoints = Checkpoints::new(10 * PAGE_BYTES);
+        let mut last = None;
+        let mut complaints = |pages| {
+            let found = Pass {
+                log: pages,
+                copied: 0,
+            };
+            checkpoints.warn(found, &mut last);
+            let text = String::from_utf8(log.0.lock().expect("whole").clone());
+            text.expect("text").matches("grows over its limit").count()
+        };
+        tracing::subscriber::with_default(subscriber, || {
+            assert_eq!(complaints(10), 0);
+            assert_eq!(complaints(11), 1);
+            assert_eq!(complaints(500), 1);
+        });
+    }
+
+    #[test]
+    fn the_log_is_reset_at_half_of_a_small_limit() {
+        assert_eq!(Checkpoints::new(u64::MAX).reset_pages, RESET_PAGES);
+        assert_eq!(Checkpoints::new(100 * PAGE_BYTES).reset_pages, 50);
     }
 }

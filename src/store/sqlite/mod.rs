@@ -1,7 +1,7 @@
 //! The embedded store: one SQLite database in a data directory, for one process.
 //!
-//! One thread writes, in group commits ([`writer`]); a few connections read beside it ([`readers`]); a third kind moves the log
-//! into the database ([`checkpoint`]). [`ops`] is what happens in a transaction, [`rows`] how a wait is written down.
+//! One thread writes, in group commits (`writer`); a few connections read beside it (`readers`); another thread moves the log
+//! into the database (`checkpoint`). `ops` is what happens in a transaction, `rows` how a wait is written down.
 //!
 //! Invariants
 //! - What is acknowledged is flushed (`synchronous=FULL`). A flush that fails ends the process, exit status 74.
@@ -19,9 +19,11 @@ mod options;
 mod queue;
 mod readers;
 mod rows;
+mod statements;
 mod writer;
 
 use std::{
+    cell::Cell,
     fmt, fs,
     path::Path,
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -104,6 +106,7 @@ impl SqliteStore {
             ready: options.clock.now(),
             listener: Arc::clone(&listener),
             checkpoints: Arc::clone(&checkpoints),
+            warned: Cell::new(None),
         };
         let thread = start(writer, checkpoint_db, lock, &options.dir)?;
         Ok(Self {

@@ -16,12 +16,15 @@ use crate::{
 /// What each job is taken to weigh beside its payload.
 const JOB_BYTES: usize = 512;
 
+/// What came of a command, and whether that wrote anything.
+pub(super) type Written = (Applied, bool);
+
 /// Something that the writer does in a transaction.
 pub(super) enum Job {
     /// Opens a wait.
     Open(Box<Task<NewWait, Opened>>),
     /// Decides a command.
-    Apply(Box<Task<(WaitId, Command), Option<(Applied, bool)>>>),
+    Apply(Box<Task<(WaitId, Command), Option<Written>>>),
     /// Deletes old rows.
     Purge(Box<Task<Purge, Purged>>),
 }

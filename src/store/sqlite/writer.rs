@@ -4,7 +4,11 @@
 //! - Nobody hears of anything before its commit returned.
 //! - One operation that fails does not fail its neighbours: they are run again without it.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    cell::Cell,
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
+};
 
 use rusqlite::Connection;
 
@@ -18,6 +22,9 @@ use crate::{
     store::{Clock, Error, Listener},
 };
 
+/// How often it complains: while a disk is full, every transaction fails.
+const WARN_EVERY: Duration = Duration::from_secs(10);
+
 /// The writer, before it runs.
 pub(super) struct Writer {
     pub(super) db: Connection,
@@ -27,6 +34,8 @@ pub(super) struct Writer {
     pub(super) ready: Timestamp,
     pub(super) listener: Arc<OnceLock<Arc<dyn Listener>>>,
     pub(super) checkpoints: Arc<Checkpoints>,
+    /// When it last complained.
+    pub(super) warned: Cell<Option<Instant>>,
 }
 
 impl Writer {
@@ -71,7 +80,7 @@ impl Writer {
         let written = self.transact(jobs);
         if let Err(e) = &written {
             fault::end_if_fatal("write", e);
-            report(e);
+            self.report(e);
             // Some errors have rolled it back already.
             if !self.db.is_autocommit()
                 && let Err(e) = self.db.execute_batch("ROLLBACK")
@@ -85,28 +94,43 @@ impl Writer {
 
     fn transact(&self, jobs: &mut [Job]) -> rusqlite::Result<()> {
         // IMMEDIATE: the lock is taken, and waited for, before anything is read, so a transaction never fails halfway for it.
+        let begun = Instant::now();
         self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let tx = ops::Transaction {
             db: &self.db,
             clock: &*self.clock,
             ready: self.ready,
         };
-        for job in jobs {
+        for job in &mut *jobs {
             job.run(&tx)?;
         }
         self.db.prepare_cached("COMMIT")?.execute([])?;
+        // How well group commit works. Off by default; the bench listens to it.
+        tracing::trace!(
+            operations = jobs.len(),
+            micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX),
+            "committed"
+        );
         Ok(())
+    }
+
+    fn report(&self, error: &rusqlite::Error) {
+        let lately = self
+            .warned
+            .get()
+            .is_some_and(|at| at.elapsed() < WARN_EVERY);
+        if lately {
+            return;
+        }
+        self.warned.set(Some(Instant::now()));
+        match fault::describe(error) {
+            Error::Corrupt(_) => tracing::error!(%error, "the database is not as it was written"),
+            _ => tracing::warn!(%error, "a transaction was rolled back"),
+        }
     }
 
     fn answer(&self, job: Job, outcome: Result<(), Error>) {
         job.finish(outcome, self.listener.get().map(|l| &**l));
-    }
-}
-
-fn report(error: &rusqlite::Error) {
-    match fault::describe(error) {
-        Error::Corrupt(_) => tracing::error!(%error, "the database is not as it was written"),
-        _ => tracing::warn!(%error, "a transaction was rolled back"),
     }
 }
 
