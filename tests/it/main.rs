@@ -22,7 +22,6 @@ mod server_drain;
 mod server_frames;
 mod server_harness;
 mod server_process;
-mod scale;
 mod store_conformance;
 mod store_fixture;
 mod store_keys;
