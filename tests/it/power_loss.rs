@@ -171,7 +171,7 @@ async fn lost(name: &'static str, suffix: &str) {
     watch.lose_power(&files, Keep::Nothing);
     run.setup.env.clear();
     run.restart().await;
-    let (faults, _) = run.finish().await;
+    let (faults, _) = run.finish_within(Duration::from_secs(3)).await;
     assert!(
         faults.iter().any(|fault| fault.kind == Kind::Unknown),
         "a flush of {suffix} that does nothing must lose something, found only {faults:?}"

@@ -16,7 +16,7 @@ const STATEMENTS: usize = 32;
 pub(super) fn writer(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
     let db = read_write(path, options)?;
     db.pragma_update(None, "page_size", 4096)?;
-    let mode: String = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    let mode = set_write_ahead_log(&db)?;
     if mode != "wal" {
         let fault = format!(
             "the file system of the data directory allows no write-ahead log (journal mode is {mode})"
@@ -34,6 +34,17 @@ pub(super) fn writer(path: &Path, options: &Options) -> rusqlite::Result<Connect
         i64::try_from(options.wal_limit_bytes).unwrap_or(i64::MAX),
     )?;
     Ok(db)
+}
+
+/// Gives the journal mode that came of it.
+fn set_write_ahead_log(db: &Connection) -> rusqlite::Result<String> {
+    let mut statement = db.prepare("PRAGMA journal_mode = WAL")?;
+    let mut rows = statement.query([])?;
+    let mode = rows.next()?.map(|row| row.get(0)).transpose()?;
+    // SQLite tells the mode first and commits the change of it at the end. Who stops at the row never hears that the flush failed,
+    // and goes on with a rollback journal, whose commits a loss of power may take back.
+    rows.next()?;
+    Ok(mode.unwrap_or_default())
 }
 
 /// The connection that makes checkpoints.

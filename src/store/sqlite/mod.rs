@@ -164,6 +164,9 @@ fn prepare(
     }
     let mut db = connection::writer(path, options)?;
     migrations::migrations::runner()
+        // A migration and the row that says it was made, in one transaction: between two a crash would leave a database that no
+        // start can open.
+        .set_grouped(true)
         .run(&mut db)
         .map_err(|e| OpenError::Migration(Box::new(e)))?;
     // In one transaction, so that no key is recorded beside one that is refused.
@@ -207,7 +210,13 @@ fn start(
 }
 
 fn make_dir(dir: &Path) -> Result<(), OpenError> {
-    if dir.is_dir() {
+    let new: Vec<&Path> = dir
+        .ancestors()
+        .take_while(|dir| !dir.as_os_str().is_empty() && !dir.is_dir())
+        .collect();
+    if new.is_empty() {
+        // The start that made it may have been cut short. Not every folder above lets us flush it, and most need it no more.
+        let _ = key::sync_folder_of(dir);
         return Ok(());
     }
     let mut builder = fs::DirBuilder::new();
@@ -216,7 +225,8 @@ fn make_dir(dir: &Path) -> Result<(), OpenError> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder
         .create(dir)
-        .and_then(|()| key::sync_folder_of(dir))
+        // Each new folder is a name in the one above, which a loss of power may forget, and all within with it.
+        .and_then(|()| new.into_iter().try_for_each(key::sync_folder_of))
         .map_err(|source| OpenError::Io {
             what: "make the data directory",
             path: dir.to_owned(),

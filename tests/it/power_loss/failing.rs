@@ -136,13 +136,18 @@ async fn c59_whichever_early_flush_fails_the_next_start_recovers() {
         let last_start = history.tick();
         let line = Line::new(&process.url(), history.clone());
         for case in &cases {
-            line.open(case).await.expect("the broker is up");
             let said = Said::Resolve("0".to_owned());
-            line.say(case, &said, "").await.expect("the broker is up");
-            line.describe(case).await.expect("the broker is up");
+            // What is refused is in the history.
+            if line.open(case).await.is_ok() && line.say(case, &said, "").await.is_ok() {
+                let _ = line.describe(case).await;
+            }
         }
         let faults = check(&history.snapshot(), last_start);
-        assert!(faults.is_empty(), "flush {nth} failed: {faults:?}");
+        assert!(
+            faults.is_empty(),
+            "flush {nth} failed: {faults:?}\n{}",
+            setup.log_tail()
+        );
     }
 }
 

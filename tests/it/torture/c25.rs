@@ -57,6 +57,7 @@ async fn c25_callers_who_leave_before_the_commit_leave_nobody_untold() {
     // What was queued before is committed before.
     let barrier = run.load.plain_case(true);
     line.open(&barrier).await.expect("the broker is up");
+    run.load.publish(&barrier);
 
     let mut decided = 0;
     for (case, holder) in cases {

@@ -14,8 +14,14 @@ use super::{
     wire::{Case, Line, Lost},
 };
 
-/// Stays attached until the outcome, whatever is cut. Opens the wait if nobody did.
-pub async fn hold(load: Arc<Load>, case: Arc<Case>, mut rng: Rng) {
+/// Stays attached until the outcome, whatever is cut. Opens the wait if nobody did, and tells [`Case::handed_on`].
+pub async fn hold(load: Arc<Load>, case: Arc<Case>, rng: Rng) {
+    stay(load, &case, rng).await;
+    // If it could not be opened, nobody waits for that any more.
+    case.handed_on.notify_one();
+}
+
+async fn stay(load: Arc<Load>, case: &Arc<Case>, mut rng: Rng) {
     loop {
         load.is_up().await;
         let line = load.line(&mut rng).clone();
@@ -28,13 +34,13 @@ pub async fn hold(load: Arc<Load>, case: Arc<Case>, mut rng: Rng) {
                 request_id: case.request_id.clone(),
             };
             let mut client = line.waits.clone();
-            let call = line.call(&case, client.wait(request)).await;
-            attached(&load, &line, &case, &mut rng, call).await
+            let call = line.call(case, client.wait(request)).await;
+            attached(&load, &line, case, &mut rng, call).await
         } else {
-            let request = Line::target(&case, keyed && way == 1);
+            let request = Line::target(case, keyed && way == 1);
             let mut client = line.waits.clone();
-            let call = line.call(&case, client.attach(request)).await;
-            attached(&load, &line, &case, &mut rng, call).await
+            let call = line.call(case, client.attach(request)).await;
+            attached(&load, &line, case, &mut rng, call).await
         };
         match end {
             End::Over => return,
@@ -88,6 +94,7 @@ async fn attached<M: Message>(
                 line.opened(case, began, &opened);
                 if is_first {
                     load.hand_on(case, rng).await;
+                    case.handed_on.notify_one();
                 }
             }
             _ => {

@@ -106,8 +106,8 @@ impl Load {
     }
 
     /// Lets the actors finish what they do, answers what nobody answered, waits until everybody who waits was told, and asks for
-    /// each wait once more. The broker must be up.
-    pub async fn finish(self: &Arc<Self>) {
+    /// each wait once more. The broker must be up. Whoever is not told within `bound` hangs.
+    pub async fn finish(self: &Arc<Self>, bound: Duration) {
         self.stop.store(true, Ordering::Release);
         self.actors.close();
         timeout(BOUND, self.actors.wait())
@@ -121,15 +121,15 @@ impl Load {
             .await;
         self.holders.close();
         // Those who hang stay and are found by the last look, which nobody can answer for them.
-        if timeout(BOUND, self.holders.wait()).await.is_err() {
+        if timeout(bound, self.holders.wait()).await.is_err() {
             let text = format!(
-                "{} waiters were not told within {BOUND:?}",
+                "{} waiters were not told within {bound:?}",
                 self.holders.len()
             );
             let began = self.history().begin();
             self.history().saw(0, began, Seen::Hung(text));
         }
-        self.each(&cases, |case, rng| self.clone().last_look(case, rng))
+        self.each(&cases, |case, rng| self.clone().last_look(case, rng, bound))
             .await;
     }
 
@@ -158,12 +158,12 @@ impl Load {
     }
 
     /// What every wait must show after the last start: by opening again, by attaching, by looking.
-    async fn last_look(self: Arc<Self>, case: Arc<Case>, mut rng: Rng) {
+    async fn last_look(self: Arc<Self>, case: Arc<Case>, mut rng: Rng, bound: Duration) {
         let line = self.line(&mut rng);
         self.insist(line, &case, Ask::Open).await;
         self.insist(line, &case, Ask::Describe).await;
         let began = self.history().begin();
-        let held = timeout(BOUND, hold(self.clone(), case.clone(), rng.clone()));
+        let held = timeout(bound, hold(self.clone(), case.clone(), rng.clone()));
         if held.await.is_err() {
             let seen = Seen::Hung("attached after the last start and not told".to_owned());
             self.history().saw(case.number, began, seen);
@@ -203,8 +203,9 @@ impl Load {
     async fn work(self: Arc<Self>, rng: &mut Rng) {
         let case = self.new_case(rng);
         if rng.chance(50) {
-            // `Wait`: the holder opens it.
+            // `Wait`: the holder opens it. Only then is it known to those who answer in the end.
             drop(self.hold(&case, rng));
+            case.handed_on.notified().await;
             return;
         }
         let line = self.line(rng).clone();

@@ -22,6 +22,8 @@ pub use self::{
     run::{Run, print},
 };
 
+use std::time::Duration;
+
 use self::{
     process::copy_dir,
     rng::{number, seed},
@@ -69,7 +71,7 @@ async fn an_older_state_put_back_between_two_starts_is_found() {
     std::fs::remove_dir_all(&run.setup.data).expect("the broker is dead");
     copy_dir(&copy, &run.setup.data);
     run.restart().await;
-    let (faults, _) = run.finish().await;
+    let (faults, _) = run.finish_within(Duration::from_secs(3)).await;
     let found = |kind| faults.iter().any(|fault| fault.kind == kind);
     assert!(
         found(Kind::Unknown) && (found(Kind::OpenLost) || found(Kind::AnswerLost)),

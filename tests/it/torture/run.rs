@@ -162,7 +162,12 @@ impl Run {
 
     /// Ends the load, asks for everything once more, and judges.
     pub async fn finish(&mut self) -> (Vec<Fault>, Summary) {
-        self.load.finish().await;
+        self.finish_within(BOUND).await
+    }
+
+    /// The same, where faults are expected and nobody need be patient.
+    pub async fn finish_within(&mut self, bound: Duration) -> (Vec<Fault>, Summary) {
+        self.load.finish(bound).await;
         self.kill().await;
         let events = self.history.snapshot();
         (check(&events, self.last_start), Summary::of(&events))

@@ -17,7 +17,7 @@ use abeyance::proto::{
         wait_service_client::WaitServiceClient,
     },
 };
-use tokio::time::timeout;
+use tokio::{sync::Notify, time::timeout};
 use tonic::{
     Code, Status,
     transport::{Channel, Endpoint},
@@ -36,6 +36,8 @@ pub struct Case {
     pub number: u32,
     pub spec: v1::WaitSpec,
     pub request_id: String,
+    /// Told once a holder that opened it has handed the token on.
+    pub handed_on: Notify,
     token: OnceLock<String>,
     settled: AtomicBool,
 }
@@ -46,6 +48,7 @@ impl Case {
             number,
             spec,
             request_id,
+            handed_on: Notify::new(),
             token: OnceLock::new(),
             settled: AtomicBool::new(false),
         })
