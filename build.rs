@@ -29,6 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure()
         // Maps have one order on the wire and in `Debug`, so equal messages look equal.
         .btree_map(".")
+        .codec_path("crate::proto::Codec")
         .build_server(env::var_os("CARGO_FEATURE_SERVER").is_some())
         .compile_fds(descriptors)?;
     Ok(())

@@ -7,12 +7,12 @@ use std::{
     task::{Context, Poll},
 };
 
+use abeyance::proto::Codec;
 use tonic::{
     Request, Response, Status,
     body::Body,
     server::{Grpc, NamedService, UnaryService},
 };
-use tonic_prost::ProstCodec;
 use tower::Service;
 
 /// Its name on the wire.
@@ -37,7 +37,7 @@ impl Service<http::Request<Body>> for Floor {
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let codec = ProstCodec::<(), ()>::default();
+        let codec = Codec::<(), ()>::default();
         Box::pin(async move { Ok(Grpc::new(codec).unary(Noop, request).await) })
     }
 }

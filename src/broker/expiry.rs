@@ -15,7 +15,7 @@ use crate::{
 const MAX_SLEEP: Duration = Duration::from_secs(5);
 
 /// How many overdue waits are settled together: one group commit.
-const PAGE: usize = 500;
+pub(super) const PAGE: usize = 500;
 
 /// After a failure of the store.
 const RETRY: Duration = Duration::from_secs(1);
@@ -45,21 +45,22 @@ impl Expiry {
         // Before the read, so that nothing which is committed behind it goes unnoticed.
         self.hub.alarm.reset();
         let due = self.store.due(PAGE).await?;
-        self.settle(due.waits).await?;
+        settle(&self.store, due.waits).await?;
         let sleep = due.next_in.map_or(MAX_SLEEP, |next| next.min(MAX_SLEEP));
         self.hub.alarm.set(self.store.now().after(sleep));
         Ok(sleep)
     }
+}
 
-    async fn settle(&self, waits: Vec<WaitId>) -> Result<(), Error> {
-        let mut commands = JoinSet::new();
-        for id in waits {
-            let store = self.store.clone();
-            commands.spawn(async move { store.apply(id, Command::Expire).await });
-        }
-        while let Some(joined) = commands.join_next().await {
-            joined.map_err(|panic| Error::Internal(format!("expiring a wait: {panic}")))??;
-        }
-        Ok(())
+/// Settles those of the waits whose time is up, together.
+pub(super) async fn settle(store: &Arc<dyn Store>, waits: Vec<WaitId>) -> Result<(), Error> {
+    let mut commands = JoinSet::new();
+    for id in waits {
+        let store = store.clone();
+        commands.spawn(async move { store.apply(id, Command::Expire).await });
     }
+    while let Some(joined) = commands.join_next().await {
+        joined.map_err(|panic| Error::Internal(format!("expiring a wait: {panic}")))??;
+    }
+    Ok(())
 }

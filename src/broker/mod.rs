@@ -269,6 +269,11 @@ impl Broker {
         before: Option<WaitId>,
         limit: usize,
     ) -> Result<Page, Error> {
+        // The store counts an overdue wait as pending, so it would not show it among the expired ones.
+        if filter.states.contains(&State::Expired) && !filter.states.contains(&State::Pending) {
+            let due = self.0.store.due(expiry::PAGE).await?;
+            expiry::settle(&self.0.store, due.waits).await?;
+        }
         let query = self.query(filter, before, limit);
         let mut page = self.0.store.list(query.clone()).await?;
         let now = self.now();
@@ -307,8 +312,13 @@ impl Broker {
         &self.0.hub
     }
 
+    /// Reads a wait for a watch. An overdue one is settled as expired first.
     async fn summary(&self, id: WaitId) -> Result<Option<Summary>, Error> {
-        Ok(self.0.store.load(id).await?.map(Summary::from))
+        let Some(wait) = self.0.store.load(id).await? else {
+            return Ok(None);
+        };
+        let wait = self.settle_if_overdue(wait).await?;
+        Ok(Some(Summary::from(wait)))
     }
 
     fn query(&self, filter: &Filter, before: Option<WaitId>, limit: usize) -> Query {

@@ -8,7 +8,7 @@ use tokio::sync::broadcast::{
 };
 
 use super::{Broker, Error, Filter};
-use crate::domain::{State, Summary, WaitId};
+use crate::domain::{State, Summary, Timestamp, WaitId};
 
 /// How many waits are read at once for the first pass.
 const PAGE: usize = 200;
@@ -32,6 +32,8 @@ pub enum Told {
 pub struct Watch {
     broker: Broker,
     filter: Filter,
+    /// Waits opened before this were too old for the filter at all times of this watch.
+    created_from: Option<Timestamp>,
     changes: broadcast::Receiver<WaitId>,
     stage: Stage,
 }
@@ -54,8 +56,10 @@ impl Watch {
     pub(super) fn new(broker: Broker, filter: Filter) -> Self {
         // Before the first read, so that no change slips between the two.
         let changes = broker.hub().changes();
+        let created_from = filter.max_age.map(|age| broker.now().before(age));
         Self {
             broker,
+            created_from,
             filter,
             changes,
             stage: Stage::Listing {
@@ -100,7 +104,7 @@ impl Watch {
                     }
                     while let Some(id) = changed.pop_first() {
                         if let Some(wait) = self.broker.summary(id).await?
-                            && concerns(&self.broker, &self.filter, &wait)
+                            && concerns(&self.broker, &self.filter, self.created_from, &wait)
                         {
                             return Ok(Told::Wait(Box::new(wait)));
                         }
@@ -112,10 +116,19 @@ impl Watch {
 }
 
 /// Whether a watcher must hear of this change: the wait matches now, or it matched while it was pending.
-fn concerns(broker: &Broker, filter: &Filter, wait: &Summary) -> bool {
+fn concerns(
+    broker: &Broker,
+    filter: &Filter,
+    created_from: Option<Timestamp>,
+    wait: &Summary,
+) -> bool {
     let mut query = broker.query(filter, None, 1);
     if query.states.contains(&State::Pending) {
         query.states.clear();
+    }
+    if wait.settled.is_some() {
+        // It may have grown too old since it was told. Its end is told all the same.
+        query.created_from = created_from;
     }
     query.matches(wait)
 }

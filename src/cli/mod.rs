@@ -113,3 +113,15 @@ fn run(command: Command) -> Result<(), Failure> {
     runtime.shutdown_background();
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definitions_fit_together() {
+        Cli::command().debug_assert();
+    }
+}

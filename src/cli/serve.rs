@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     config::{Config, Store, flags},
-    server::{Error, Server},
+    server::{Error, Server, Signals},
     telemetry,
 };
 
@@ -51,10 +51,11 @@ async fn serve(config: Config) -> Result<(), Error> {
         Store::Sqlite(options) => format!("in {}", absolute(&options.dir).display()),
     };
     let server = Server::bind(config).await?;
+    let signals = Signals::new()?;
     // Nobody may be reading, and the broker serves all the same.
     let _ = output::line(&format!("listening on {}", server.local_addr()));
     let _ = output::line(&format!("data {data}"));
-    server.run_until_signal().await
+    server.run_until_signal(signals).await
 }
 
 fn absolute(path: &Path) -> PathBuf {

@@ -33,7 +33,7 @@ pub(super) struct ShowArgs {
 pub(super) async fn run(args: ShowArgs) -> Result<(), Failure> {
     let client = args.broker.client()?;
     let shown = match &args.argument {
-        Some(id) if uuid::Uuid::try_parse(id).is_ok() => client.get(id).await,
+        Some(id) if uuid::Uuid::try_parse(id).is_ok() => client.get(&id.to_lowercase()).await,
         _ => {
             let token = args.token.only(args.argument.clone())?;
             client.describe(&token).await

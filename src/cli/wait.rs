@@ -1,9 +1,16 @@
 //! `wait`: opens a wait, or attaches to one, and prints the answer when it comes.
 
-use std::{process::ExitStatus, time::SystemTime};
+use std::{
+    pin::pin,
+    process::ExitStatus,
+    time::{Duration, SystemTime},
+};
 
 use clap::Args;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::timeout,
+};
 
 use super::{
     args::{Broker, DEFAULT_SERVER, Namespace, Spec},
@@ -53,6 +60,9 @@ pub(super) struct WaitArgs {
     #[command(flatten)]
     broker: Broker,
 }
+
+/// How long an opening may go on once the command is interrupted.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// Which wait, and whether it is this command's own.
 enum Target {
@@ -113,10 +123,19 @@ pub(super) async fn run(args: WaitArgs) -> Result<(), Failure> {
     let mut signals = Signals::new()?;
     let target = Target::of(&args)?;
     let client = args.broker.client()?;
-    let wait = tokio::select! {
-        wait = attach(&args, &target, &client) => wait?,
-        signal = signals.next() => {
-            return Err(Failure::new(128 + signal, "interrupted before the wait was opened"));
+    let wait = {
+        let mut attaching = pin!(attach(&args, &target, &client));
+        let attached = tokio::select! {
+            wait = &mut attaching => Ok(wait?),
+            signal = signals.next() => Err(signal),
+        };
+        match attached {
+            Ok(wait) => wait,
+            // It may be open already, and then it must not be forgotten.
+            Err(signal) => match timeout(LAST_MOMENT, attaching).await {
+                Ok(Ok(wait)) => return interrupted(&args, &target, &client, &wait, signal).await,
+                _ => return Err(Failure::new(128 + signal, "interrupted")),
+            },
         }
     };
     let mut ask = args

@@ -186,7 +186,7 @@ mod tests {
         }
         for (url, why) in [
             ("https://a:1", "TLS is not supported yet"),
-            ("127.0.0.1:2239", "not a URL"),
+            ("127.0.0.1:2239", "must begin with http://"),
             ("localhost:2239", "must begin with http://"),
             ("http://a:1/b", "without a path"),
             ("", "not a URL"),

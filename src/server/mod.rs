@@ -72,7 +72,7 @@ pub enum Error {
     /// The descriptions of the services cannot be read. A fault of the build.
     #[error("cannot serve reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
-    /// The process cannot have the handlers that it needs.
+    /// The process cannot have handlers for signals.
     #[error("cannot listen for signals: {0}")]
     Signals(io::Error),
     /// Told to stop a second time, while it stopped. Connections were cut; what was acknowledged is kept.
@@ -194,12 +194,11 @@ impl Server {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Serves until SIGTERM or Ctrl-C, and then stops in order. A second signal ends it at once.
+    /// Serves until the first of `signals`, and then stops in order. A second one ends it at once.
     ///
     /// # Errors
     /// As [`Server::run`], and [`Error::Interrupted`] after a second signal.
-    pub async fn run_until_signal(self) -> Result<(), Error> {
-        let mut signals = Signals::new().map_err(Error::Signals)?;
+    pub async fn run_until_signal(self, mut signals: Signals) -> Result<(), Error> {
         let stop = CancellationToken::new();
         let mut run = pin!(self.run(stop.cancelled()));
         tokio::select! {

@@ -8,12 +8,12 @@
 //! 6. The background tasks end.
 //! 7. The store finishes what was begun and closes.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::TaskTracker;
 
-use super::{connection::Stop, health::Status, tasks::Tasks};
+use super::{Error, connection::Stop, health::Status, tasks::Tasks};
 use crate::broker::Broker;
 
 /// How long health goes on to say NOT_SERVING to those who watch it, before their streams, which end by nothing else, are ended.
@@ -69,17 +69,19 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Begins to listen. From here on the signals no longer end the process by themselves, for as long as it lives.
+    /// Begins to listen, before anybody is told that the server is ready. From here on the signals no longer end the process by
+    /// themselves, for as long as it lives.
     ///
     /// # Errors
-    /// If the process cannot have handlers for them.
-    pub fn new() -> io::Result<Self> {
+    /// [`Error::Signals`] if the process cannot have handlers for them.
+    pub fn new() -> Result<Self, Error> {
         #[cfg(unix)]
         {
             use tokio::signal::unix::{SignalKind, signal};
+            let listen = |kind| signal(kind).map_err(Error::Signals);
             Ok(Self {
-                terminate: signal(SignalKind::terminate())?,
-                interrupt: signal(SignalKind::interrupt())?,
+                terminate: listen(SignalKind::terminate())?,
+                interrupt: listen(SignalKind::interrupt())?,
             })
         }
         #[cfg(not(unix))]

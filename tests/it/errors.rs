@@ -131,7 +131,6 @@ macro_rules! cases {
 fn cases() -> Vec<Case> {
     cases![
         InvalidField, InvalidArgument, [], |g| told(g.stage.try_open(WaitSpec { name: String::new(), ..marked("k") }).await);
-        InvalidField, InvalidArgument, [], |g| told(g.stage.resolve("", MARKED).await);
         InvalidField, InvalidArgument, [], |g| told(g.stage.fail(&g.token, &MARK.repeat(1000)).await);
         InvalidJson, InvalidArgument, [], |g| g.resolve(r#"{"PAYLOAD-MARK":1,"PAYLOAD-MARK":2}"#).await;
         InvalidDeadline, InvalidArgument, ["header"], |g| deadline(g, &["5s"]).await;
@@ -142,7 +141,6 @@ fn cases() -> Vec<Case> {
             told(g.stage.try_open_as(spec("other"), "r").await)
         };
         TokenUnknown, NotFound, [], |g| told(g.stage.resolve(&g.token.replace("abey_A", "abey_B"), MARKED).await);
-        TokenUnknown, NotFound, [], |g| told(g.stage.resolve(MARK, MARKED).await);
         WaitUnknown, NotFound, [], |g| g.attach(key(MARK)).await;
         WaitPurged, NotFound, ["wait_id"], |g| {
             g.purge().await;

@@ -2,6 +2,9 @@
 
 mod architecture;
 mod cases;
+mod cli_commands;
+mod cli_harness;
+mod cli_wait;
 mod client_ask;
 mod client_calls;
 mod client_fake;
@@ -18,6 +21,7 @@ mod server_deadlines;
 mod server_drain;
 mod server_frames;
 mod server_harness;
+mod server_process;
 mod store_conformance;
 mod store_fixture;
 mod store_keys;

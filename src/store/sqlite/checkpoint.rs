@@ -108,12 +108,16 @@ impl Checkpoints {
     pub(super) fn run(self: Arc<Self>, db: &Connection) {
         let mut last_warning = None;
         let mut behind = false;
+        let mut waited = false;
         while self.wait(behind) {
-            if self.finish.load(Ordering::Acquire) {
+            if !waited && self.finish.load(Ordering::Acquire) {
                 // The writer's turn: two at once would only get into each other's way.
-                behind = true;
+                (behind, waited) = (true, true);
                 continue;
             }
+            // A writer that did not come has nothing to write, so the rest can be copied here.
+            waited = false;
+            self.finish.store(false, Ordering::Release);
             let Some(found) = self.catch_up(db) else {
                 behind = true;
                 continue;

@@ -80,3 +80,24 @@ fn set_cache(db: &Connection, bytes: usize) -> rusqlite::Result<()> {
     let kib = i64::try_from(bytes / 1024).unwrap_or(i64::MAX);
     db.pragma_update(None, "cache_size", -kib)
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+    use crate::store::sqlite::{migrations::migrations, statements};
+
+    #[test]
+    fn a_statement_is_not_prepared_again_for_another_value() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("test.db");
+        let mut db = writer(&path, &Options::new(dir.path())).expect("a database");
+        migrations::runner().run(&mut db).expect("tables");
+        for id in [[1_u8; 16], [2; 16], [3; 16]] {
+            let mut statement = db.prepare_cached(statements::BY_ID).expect("valid");
+            assert!(!statement.exists([id]).expect("it runs"));
+            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
+        }
+    }
+}

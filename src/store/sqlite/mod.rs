@@ -1,7 +1,7 @@
 //! The embedded store: one SQLite database in a data directory, for one process.
 //!
-//! One thread writes, in group commits ([`writer`]); a few connections read beside it ([`readers`]); a third kind moves the log
-//! into the database ([`checkpoint`]). [`ops`] is what happens in a transaction, [`rows`] how a wait is written down.
+//! One thread writes, in group commits (`writer`); a few connections read beside it (`readers`); another thread moves the log
+//! into the database (`checkpoint`). `ops` is what happens in a transaction, `rows` how a wait is written down.
 //!
 //! Invariants
 //! - What is acknowledged is flushed (`synchronous=FULL`). A flush that fails ends the process, exit status 74.
@@ -19,6 +19,7 @@ mod options;
 mod queue;
 mod readers;
 mod rows;
+mod statements;
 mod writer;
 
 use std::{

@@ -2,10 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{
-    queue::Written,
-    rows::{self, columns, whole_waits},
-};
+use super::{queue::Written, rows, statements};
 use crate::{
     domain::{
         self, Command, Effect, Moment, NewWait, Outcome, Record, Refusal, Timestamp, Wait, WaitId,
@@ -107,24 +104,12 @@ impl Transaction<'_> {
         let found = match (&new.spec.key, new.idempotency_id()) {
             (Some(key), _) => self
                 .db
-                .prepare_cached(concat!(
-                    "SELECT ",
-                    columns!(whole),
-                    " FROM ",
-                    whole_waits!(),
-                    " WHERE w.namespace = ?1 AND w.key = ?2"
-                ))?
+                .prepare_cached(statements::BY_KEY)?
                 .query_row([namespace, key.as_str()], rows::wait)
                 .optional()?,
             (None, Some(id)) => self
                 .db
-                .prepare_cached(concat!(
-                    "SELECT ",
-                    columns!(whole),
-                    " FROM ",
-                    whole_waits!(),
-                    " WHERE w.namespace = ?1 AND w.request_id = ?2"
-                ))?
+                .prepare_cached(statements::BY_REQUEST_ID)?
                 .query_row([namespace, id.as_str()], rows::wait)
                 .optional()?,
             (None, None) => None,
@@ -133,13 +118,7 @@ impl Transaction<'_> {
             Some(wait) => Ok(wait),
             None => self
                 .db
-                .prepare_cached(concat!(
-                    "SELECT ",
-                    columns!(whole),
-                    " FROM ",
-                    whole_waits!(),
-                    " WHERE w.id = ?1"
-                ))?
+                .prepare_cached(statements::BY_ID)?
                 .query_row([new.id.as_bytes()], rows::wait),
         }
     }
@@ -148,13 +127,7 @@ impl Transaction<'_> {
     pub(super) fn apply(&self, id: WaitId, command: &Command) -> rusqlite::Result<Option<Written>> {
         let record = self
             .db
-            .prepare_cached(concat!(
-                "SELECT ",
-                columns!(whole),
-                " FROM ",
-                whole_waits!(),
-                " WHERE w.id = ?1"
-            ))?
+            .prepare_cached(statements::BY_ID)?
             .query_row([id.as_bytes()], rows::record)
             .optional()?;
         let Some(before) = record else {

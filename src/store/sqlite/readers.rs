@@ -9,10 +9,7 @@ use std::{
 use rusqlite::{Connection, OptionalExtension as _};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
-use super::{
-    connection, fault, queue,
-    rows::{self, columns, whole_waits},
-};
+use super::{connection, fault, queue, rows, statements};
 use crate::{
     domain::{
         State, Timestamp, Wait, WaitId,
@@ -102,27 +99,15 @@ impl Shared {
 }
 
 pub(super) fn load(db: &Connection, id: WaitId) -> rusqlite::Result<Option<Wait>> {
-    db.prepare_cached(concat!(
-        "SELECT ",
-        columns!(whole),
-        " FROM ",
-        whole_waits!(),
-        " WHERE w.id = ?1"
-    ))?
-    .query_row([id.as_bytes()], rows::wait)
-    .optional()
+    db.prepare_cached(statements::BY_ID)?
+        .query_row([id.as_bytes()], rows::wait)
+        .optional()
 }
 
 pub(super) fn find(db: &Connection, namespace: &Namespace, key: &Key) -> rusqlite::Result<Found> {
     let at = [namespace.as_str(), key.as_str()];
     let wait = db
-        .prepare_cached(concat!(
-            "SELECT ",
-            columns!(whole),
-            " FROM ",
-            whole_waits!(),
-            " WHERE w.namespace = ?1 AND w.key = ?2"
-        ))?
+        .prepare_cached(statements::BY_KEY)?
         .query_row(at, rows::wait)
         .optional()?;
     if let Some(wait) = wait {
@@ -140,22 +125,10 @@ pub(super) fn find(db: &Connection, namespace: &Namespace, key: &Key) -> rusqlit
 }
 
 pub(super) fn list(db: &Connection, query: &Query) -> rusqlite::Result<Page> {
-    // Old waits are many and pending ones few, so these are looked for where no others are.
     let sql = if query.states == [State::Pending] {
-        concat!(
-            "SELECT ",
-            columns!(),
-            " FROM pending p CROSS JOIN waits w ON w.id = p.id LEFT JOIN outcomes o ON o.id = p.id \
-             WHERE p.id < ?1 ORDER BY p.id DESC LIMIT ?2"
-        )
+        statements::LIST_PENDING
     } else {
-        concat!(
-            "SELECT ",
-            columns!(),
-            " FROM ",
-            whole_waits!(),
-            " WHERE w.id < ?1 ORDER BY w.id DESC LIMIT ?2"
-        )
+        statements::LIST
     };
     // Longer than any id, and so behind all of them.
     let before: &[u8] = match &query.before {

@@ -10,32 +10,7 @@ use crate::domain::{
     limits::{ErrorType, Key, Labels, Name, Namespace, Reason, RequestId},
 };
 
-/// The columns of a whole wait, of `waits w`, `pending p` and `outcomes o`. The order is that of the constants in [`at`]; what may
-/// be long stands last, so that a list can leave it out.
-macro_rules! columns {
-    () => {
-        "w.id, w.create_time, w.timeout, w.timeout_source, w.expire_time, w.heartbeat_timeout, w.question_later, \
-         w.namespace, w.name, w.key, w.labels, w.token_key, \
-         p.last_time, p.ask_time, p.heartbeat_time, \
-         o.state, o.settle_time, o.ask_time, o.heartbeat_time"
-    };
-    (whole) => {
-        concat!(
-            columns!(),
-            ", w.question_kind, w.question, o.cause, o.request_id, o.error_type, o.reason, o.payload_kind, o.payload"
-        )
-    };
-}
-pub(super) use columns;
-
-/// `waits w` with what has become of each.
-macro_rules! whole_waits {
-    () => {
-        "waits w LEFT JOIN pending p ON p.id = w.id LEFT JOIN outcomes o ON o.id = w.id"
-    };
-}
-pub(super) use whole_waits;
-
+/// Where the columns of [`super::statements`] stand.
 mod at {
     pub(super) const ID: usize = 0;
     pub(super) const CREATE_TIME: usize = 1;

@@ -29,62 +29,34 @@ fn json(bytes: usize) -> String {
 
 const MIB: usize = 1 << 20;
 
+/// A spec with a change.
+fn with(change: impl FnOnce(&mut WaitSpec)) -> WaitSpec {
+    let mut spec = spec("approve");
+    change(&mut spec);
+    spec
+}
+
 /// What a spec may hold: the field, the largest that is taken, the smallest that is not.
 fn specs() -> Vec<(&'static str, WaitSpec, WaitSpec)> {
-    let name = |n| WaitSpec {
-        name: long(n),
-        ..spec("")
+    let name = |n| with(|s| s.name = long(n));
+    let key = |n| with(|s| s.key = long(n));
+    let namespace = |text: &str| with(|s| s.namespace = text.to_owned());
+    let label = |k: &str, n| with(|s| s.labels = [(k.to_owned(), long(n))].into());
+    let count = |count: usize| {
+        with(|s| s.labels = (0..count).map(|n| (n.to_string(), String::new())).collect())
     };
-    let key = |n| WaitSpec {
-        key: long(n),
-        ..spec("approve")
-    };
-    let namespace = |text: String| WaitSpec {
-        namespace: text,
-        ..spec("approve")
-    };
-    let label = |k: String, v: String| WaitSpec {
-        labels: [(k, v)].into(),
-        ..spec("approve")
-    };
-    let count = |n: usize| WaitSpec {
-        labels: (0..n).map(|n| (n.to_string(), String::new())).collect(),
-        ..spec("approve")
-    };
-    let question = |n| WaitSpec {
-        question: free(&json(n)),
-        ..spec("approve")
-    };
+    let question = |n| with(|s| s.question = free(&json(n)));
+    let (most, beyond) = ("a".repeat(64), "a".repeat(65));
     vec![
         ("spec.name", name(256), name(257)),
         ("spec.name", name(1), name(0)),
         ("spec.key", key(512), key(513)),
-        (
-            "spec.namespace",
-            namespace("a".repeat(64)),
-            namespace("a".repeat(65)),
-        ),
-        (
-            "spec.namespace",
-            namespace("9-_.z".to_owned()),
-            namespace("-a".to_owned()),
-        ),
-        (
-            "spec.namespace",
-            namespace(String::new()),
-            namespace("Team".to_owned()),
-        ),
+        ("spec.namespace", namespace(&most), namespace(&beyond)),
+        ("spec.namespace", namespace("9-_.z"), namespace("-a")),
+        ("spec.namespace", namespace(""), namespace("Team")),
         ("spec.labels", count(64), count(65)),
-        (
-            "spec.labels[\"a\"]",
-            label("a".to_owned(), long(256)),
-            label("a".to_owned(), long(257)),
-        ),
-        (
-            "spec.labels[\"\"]",
-            label("a".to_owned(), String::new()),
-            label(String::new(), String::new()),
-        ),
+        ("spec.labels[\"a\"]", label("a", 256), label("a", 257)),
+        ("spec.labels[\"\"]", label("a", 0), label("", 0)),
         ("spec.question.free_json", question(MIB), question(MIB + 1)),
     ]
 }
@@ -127,67 +99,74 @@ async fn a_spec_is_taken_up_to_each_limit_and_refused_beyond_it_by_name() {
     assert!(refusal.fields[0].1.contains("64 characters"), "{refusal:?}");
 }
 
+/// An answer of so many bytes, under an id.
+fn answer(token: &str, bytes: usize, request_id: &str) -> ResolveRequest {
+    ResolveRequest {
+        request_id: request_id.to_owned(),
+        ..resolve(token, &json(bytes))
+    }
+}
+
+/// A failure with a change.
+fn failure(token: &str, change: fn(&mut v1::FailRequest)) -> v1::FailRequest {
+    let mut request = fail(token, "no");
+    change(&mut request);
+    request
+}
+
 #[tokio::test]
-async fn an_answer_is_taken_up_to_each_limit_and_refused_beyond_it_by_name() {
+async fn an_answer_beyond_a_limit_is_refused_by_name() {
     let (stage, front) = counted().await;
     let token = stage.open(spec("approve")).await.token;
     let before = front.calls();
-    let answer = |bytes, id: String| ResolveRequest {
-        request_id: id,
-        ..resolve(&token, &json(bytes))
-    };
     for (request, field) in [
-        (answer(MIB + 1, String::new()), "payload_json"),
-        (answer(2, long(129)), "request_id"),
-        (answer(2, "a\nb".to_owned()), "request_id"),
+        (answer(&token, MIB + 1, ""), "payload_json"),
+        (answer(&token, 2, &long(129)), "request_id"),
+        (answer(&token, 2, "a\nb"), "request_id"),
     ] {
         let refusal = refused(stage.resolver().resolve(request).await);
         assert_eq!(refusal.names(), [field]);
         refusal.assert(Code::InvalidArgument, "INVALID_FIELD");
     }
-    let failure = |change: fn(&mut v1::FailRequest)| {
-        let mut request = fail(&token, "no");
-        change(&mut request);
-        request
-    };
     for (request, field) in [
-        (failure(|f| f.reason = long(4097)), "reason"),
-        (failure(|f| f.error_type = long(257)), "error_type"),
+        (failure(&token, |f| f.reason = long(4097)), "reason"),
+        (failure(&token, |f| f.error_type = long(257)), "error_type"),
         (
-            failure(|f| f.error_type = "a\u{7}".to_owned()),
+            failure(&token, |f| f.error_type = "a\u{7}".to_owned()),
             "error_type",
         ),
-        (failure(|f| f.details_json = json(MIB + 1)), "details_json"),
-        (failure(|f| f.request_id = long(129)), "request_id"),
+        (
+            failure(&token, |f| f.details_json = json(MIB + 1)),
+            "details_json",
+        ),
+        (failure(&token, |f| f.request_id = long(129)), "request_id"),
     ] {
         let refusal = refused(stage.resolver().fail(request).await);
         assert_eq!(refusal.names(), [field]);
     }
-    assert_eq!(
-        refused(stage.cancel(&token, &long(4097)).await).names(),
-        ["reason"]
-    );
+    let cancel = refused(stage.cancel(&token, &long(4097)).await);
+    assert_eq!(cancel.names(), ["reason"]);
     assert_eq!(front.calls(), before, "a refused answer reached the store");
+    stage.assert_pending(&token).await;
+}
 
-    stage
-        .resolver()
-        .resolve(answer(MIB, long(128)))
-        .await
-        .expect("at the limit");
+#[tokio::test]
+async fn an_answer_at_every_limit_is_taken() {
+    let stage = Stage::standing().await;
+    let token = stage.open(spec("approve")).await.token;
+    let largest = answer(&token, MIB, &long(128));
+    stage.resolver().resolve(largest).await.expect("resolves");
     assert_eq!(payload(&stage.outcome(&token).await).len(), MIB);
     let token = stage.open(spec("approve")).await.token;
-    let failure = v1::FailRequest {
+    let largest = v1::FailRequest {
         error_type: long(256),
         details_json: json(MIB),
         request_id: long(128),
         ..fail(&token, &long(4096))
     };
-    stage.resolver().fail(failure).await.expect("at the limit");
+    stage.resolver().fail(largest).await.expect("fails");
     let token = stage.open(spec("approve")).await.token;
-    stage
-        .cancel(&token, &long(4096))
-        .await
-        .expect("at the limit");
+    stage.cancel(&token, &long(4096)).await.expect("cancels");
 }
 
 #[tokio::test]
@@ -240,16 +219,19 @@ async fn control_characters_are_refused_in_names_and_welcome_in_reasons() {
     assert_eq!(front.calls(), 0);
 }
 
+/// Text that stores, terminals and parsers stumble over.
+const TEXTS: [&str; 5] = [
+    "Zürich 東京 😀",
+    "e\u{301} \u{202e}rtl\u{202c}",
+    "'; DROP TABLE waits; --",
+    " ",
+    "%s{}\\\"</a>",
+];
+
 #[tokio::test]
-async fn any_text_comes_back_as_it_was_sent() {
+async fn any_text_names_a_wait_and_finds_it() {
     for stage in [Stage::standing().await, Stage::sqlite().await] {
-        for text in [
-            "Zürich 東京 😀",
-            "e\u{301} \u{202e}rtl\u{202c}",
-            "'; DROP TABLE waits; --",
-            " ",
-            "%s{}\\\"</a>",
-        ] {
+        for text in TEXTS {
             let asked = WaitSpec {
                 key: text.to_owned(),
                 labels: labels([(text, text)]),
@@ -258,10 +240,8 @@ async fn any_text_comes_back_as_it_was_sent() {
             let opened = stage.open(asked.clone()).await;
             assert!(stage.open(asked.clone()).await.resumed);
             let found = stage.describe(&opened.token).await;
-            assert_eq!(
-                (&*found.name, &*found.key, found.labels),
-                (text, text, asked.labels)
-            );
+            let kept = (&*found.name, &*found.key, found.labels);
+            assert_eq!(kept, (text, text, asked.labels));
             let filter = v1::WaitFilter {
                 name: text.to_owned(),
                 labels: labels([(text, text)]),
@@ -271,21 +251,24 @@ async fn any_text_comes_back_as_it_was_sent() {
                 filter: Some(filter),
                 ..Default::default()
             };
-            let listed = stage
-                .inbox()
-                .list_waits(request)
-                .await
-                .expect("lists")
-                .into_inner();
-            assert_eq!(listed.waits.len(), 1);
+            let listed = stage.inbox().list_waits(request).await.expect("lists");
+            assert_eq!(listed.into_inner().waits.len(), 1);
+        }
+    }
+}
 
+#[tokio::test]
+async fn any_text_is_a_reason_and_comes_back_as_it_was_sent() {
+    for stage in [Stage::standing().await, Stage::sqlite().await] {
+        for text in TEXTS {
+            let token = stage.open(spec("approve")).await.token;
             let reason = format!("{text}\0\r\n\u{1b}[31m{text}");
             let failure = v1::FailRequest {
                 error_type: text.to_owned(),
-                ..fail(&opened.token, &reason)
+                ..fail(&token, &reason)
             };
             stage.resolver().fail(failure).await.expect("fails");
-            match stage.outcome(&opened.token).await.result {
+            match stage.outcome(&token).await.result {
                 Some(Ended::Failed(failed)) => {
                     assert_eq!((&*failed.reason, &*failed.error_type), (&*reason, text));
                 }

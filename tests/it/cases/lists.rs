@@ -1,17 +1,18 @@
 //! Lists of waits: each matching one exactly once, none overdue shown as pending, nothing secret in any.
 
-use std::{collections::BTreeSet, time::Duration};
-
-use abeyance::{
-    proto::v1::{self, ListWaitsRequest, WaitFilter, WaitSpec, wait::State},
-    store::LIST_SCAN_ROWS,
-};
-use prost::Message as _;
-use tonic::Code;
-
 use super::{
     say::*,
     stage::{Setup, Stage, TestClock},
+};
+use abeyance::{
+    broker::Open,
+    domain::{
+        Spec,
+        deadline::Wish,
+        limits::{Labels, Name, Namespace},
+    },
+    proto::v1::{self, ListWaitsRequest, WaitFilter, WaitSpec, wait::State},
+    store::LIST_SCAN_ROWS,
 };
 
 fn named(name: &str) -> WaitFilter {
@@ -89,17 +90,15 @@ async fn many(stage: &Stage) -> Vec<v1::Wait> {
     waits
 }
 
-async fn each_exactly_once(stage: Stage) {
-    let waits = many(&stage).await;
-    let filters = [
+fn filters() -> Vec<WaitFilter> {
+    vec![
         WaitFilter::default(),
         named("two"),
         in_state(State::Pending),
         in_state(State::Expired),
         WaitFilter {
             states: vec![State::Failed.into(), State::Cancelled.into()],
-            name: "one".to_owned(),
-            ..Default::default()
+            ..named("one")
         },
         WaitFilter {
             labels: labels([("team", "c"), ("all", "")]),
@@ -113,32 +112,34 @@ async fn each_exactly_once(stage: Stage) {
             labels: labels([("team", "")]),
             ..Default::default()
         },
-    ];
-    for filter in filters {
-        let namespace = if filter.namespace.is_empty() {
-            "default"
-        } else {
-            &filter.namespace
-        };
-        let mut expected: Vec<_> = waits
-            .iter()
-            .filter(|w| w.namespace == namespace)
-            .filter(|w| filter.states.is_empty() || filter.states.contains(&w.state))
-            .filter(|w| filter.name.is_empty() || filter.name == w.name)
-            .filter(|w| {
-                filter
-                    .labels
-                    .iter()
-                    .all(|(k, v)| w.labels.get(k) == Some(v))
-            })
+    ]
+}
+
+/// Whether a wait is among those asked for, as the contract says it.
+fn is_asked_for(filter: &WaitFilter, wait: &v1::Wait) -> bool {
+    let namespace = match &*filter.namespace {
+        "" => "default",
+        given => given,
+    };
+    let mut labels = filter.labels.iter();
+    wait.namespace == namespace
+        && (filter.states.is_empty() || filter.states.contains(&wait.state))
+        && (filter.name.is_empty() || filter.name == wait.name)
+        && labels.all(|(k, v)| wait.labels.get(k) == Some(v))
+}
+
+async fn each_exactly_once(stage: Stage) {
+    let waits = many(&stage).await;
+    for filter in filters() {
+        // Newest first, without payloads.
+        let asked_for = waits.iter().rev().filter(|w| is_asked_for(&filter, w));
+        let expected: Vec<_> = asked_for
             .map(|w| v1::Wait {
                 question: None,
                 outcome: None,
                 ..w.clone()
             })
             .collect();
-        // Newest first.
-        expected.reverse();
         for size in [1, 7, 0, 5000] {
             let (listed, _) = all(&stage, &filter, size).await;
             assert_eq!(ids(&listed), ids(&expected), "{filter:?} by {size}");
@@ -233,9 +234,8 @@ async fn a_list_of_expired_waits_holds_those_that_nobody_met_yet() {
 #[tokio::test]
 async fn page_sizes_are_cut_and_what_is_none_is_refused() {
     let stage = Stage::standing().await;
-    for number in 0..1010 {
-        // Past the limits of one page; not over the wire, for speed.
-        stage.open(spec(&number.to_string())).await;
+    for _ in 0..1010 {
+        stage.broker.open(common()).await.expect("opens");
     }
     for (asked, given) in [
         (0, 50),
@@ -282,13 +282,31 @@ async fn page_sizes_are_cut_and_what_is_none_is_refused() {
     assert_eq!(bad(filter).await.names(), expected);
 }
 
+/// A wait that nothing is remarkable of.
+fn common() -> Open {
+    Open {
+        spec: Spec {
+            namespace: Namespace::new("").expect("a namespace"),
+            name: Name::new("common").expect("a name"),
+            key: None,
+            labels: Labels::default(),
+        },
+        wish: Wish::NoTimeout,
+        heartbeat_timeout: None,
+        question: None,
+        question_later: false,
+        request_id: None,
+    }
+}
+
 #[tokio::test]
 async fn a_page_may_be_empty_and_have_more_behind_it() {
     let stage = Stage::standing().await;
     let oldest = stage.open(spec("rare")).await;
     stage.clock.advance(SECOND);
+    // Not over the wire, for speed.
     for _ in 0..LIST_SCAN_ROWS + 10 {
-        stage.open(spec("common")).await;
+        stage.broker.open(common()).await.expect("opens");
     }
     let first = page(&stage, &named("rare"), 0, "").await;
     assert!(first.waits.is_empty() && !first.next_page_token.is_empty());
@@ -319,76 +337,5 @@ async fn ages_are_counted_from_the_open() {
         let (listed, _) = all(&stage, &filter, 2).await;
         let expected: Vec<_> = expected.iter().map(|n| &*opened[*n]).collect();
         assert_eq!(ids(&listed), expected, "{filter:?}");
-    }
-}
-
-#[tokio::test]
-async fn lists_carry_no_payload_and_nothing_of_the_inbox_a_token() {
-    let stage = Stage::sqlite().await;
-    let asked = WaitSpec {
-        question: free("\"QUESTION-MARK\""),
-        labels: labels([("team", "pay")]),
-        ..keyed("approve", "order-1")
-    };
-    let opened = stage.open(asked).await;
-    stage.mark_asked(&opened.token).await.expect("marks");
-    stage
-        .resolve(&opened.token, "\"ANSWER-MARK\"")
-        .await
-        .expect("resolves");
-    let listed = page(&stage, &WaitFilter::default(), 0, "").await;
-    let wait_id = opened.wait_id.clone();
-    let whole = stage.inbox().get_wait(v1::GetWaitRequest { wait_id }).await;
-    let whole = whole.expect("gets").into_inner();
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    let (list, one) = (text(listed.encode_to_vec()), text(whole.encode_to_vec()));
-    assert!(!list.contains("-MARK") && list.contains("order-1") && list.contains("pay"));
-    assert!(one.contains("QUESTION-MARK") && one.contains("ANSWER-MARK"));
-    for text in [list, one] {
-        assert!(!super::secrets::holds_part_of(&text, &opened.token));
-    }
-    let shown = whole.wait.expect("a wait");
-    assert_eq!(Some(&shown), Some(&stage.describe(&opened.token).await));
-    let bare = v1::Wait {
-        question: None,
-        outcome: None,
-        ..shown
-    };
-    assert_eq!(listed.waits, [bare]);
-}
-
-#[tokio::test]
-async fn a_wait_is_got_by_its_id_alone() {
-    let stage = Stage::standing().await;
-    let opened = stage.open(spec("approve")).await;
-    let unknown = "01890000-0000-7000-8000-000000000000".to_owned();
-    let get = |wait_id: String| {
-        let mut inbox = stage.inbox();
-        async move { inbox.get_wait(v1::GetWaitRequest { wait_id }).await }
-    };
-    refused(get(unknown).await).assert(Code::NotFound, "WAIT_UNKNOWN");
-    for none in ["", "7", &opened.token] {
-        let refusal = refused(get(none.to_owned()).await);
-        assert_eq!(refusal.names(), ["wait_id"]);
-        assert!(!super::secrets::holds_part_of(
-            &format!("{refusal:?}"),
-            &opened.token
-        ));
-        refusal.assert(Code::InvalidArgument, "INVALID_FIELD");
-    }
-    assert!(get(opened.wait_id).await.is_ok());
-}
-
-#[tokio::test]
-async fn ids_sort_by_the_time_of_the_open() {
-    let stage = Stage::standing().await;
-    let mut seen = BTreeSet::new();
-    let mut last = String::new();
-    for _ in 0..50 {
-        stage.clock.advance(Duration::from_micros(1000));
-        let id = stage.open(spec("approve")).await.wait_id;
-        assert!(id > last, "{id} after {last}");
-        assert!(seen.insert(id.clone()));
-        last = id;
     }
 }

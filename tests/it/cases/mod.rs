@@ -13,6 +13,7 @@ mod asking;
 mod deadlines;
 mod expiry;
 mod heartbeats;
+mod inbox;
 mod json;
 mod limits;
 mod lists;

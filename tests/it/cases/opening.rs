@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use abeyance::proto::v1::{self, TimeoutSource, WaitSpec, attach_request::Target, wait::State};
-use tonic::{Code, Status};
+use tonic::Code;
 
 use super::{say::*, stage::Stage};
 
-async fn reopen(stage: &Stage, spec: WaitSpec) -> Result<v1::OpenWaitResponse, Status> {
-    stage.try_open(spec).await
+/// The same with a change.
+fn with(spec: &WaitSpec, change: impl FnOnce(&mut WaitSpec)) -> WaitSpec {
+    let mut spec = spec.clone();
+    change(&mut spec);
+    spec
 }
 
 #[tokio::test]
@@ -31,7 +34,7 @@ async fn c42_a_key_gives_the_same_wait_before_and_after_the_decision() {
         ..asked.clone()
     };
     stage.mark_asked(&first.token).await.expect("marks");
-    let again = reopen(&stage, otherwise.clone()).await.expect("opens");
+    let again = stage.try_open(otherwise.clone()).await.expect("opens");
     assert_eq!(again.outcome, None);
     let again = again.opened.expect("opened");
     let expected = v1::Opened {
@@ -46,7 +49,7 @@ async fn c42_a_key_gives_the_same_wait_before_and_after_the_decision() {
 
     stage.resolve(&first.token, "7").await.expect("resolves");
     let outcome = stage.outcome(&first.token).await;
-    let after = reopen(&stage, otherwise.clone()).await.expect("opens");
+    let after = stage.try_open(otherwise.clone()).await.expect("opens");
     assert_eq!(after.outcome.as_ref(), Some(&outcome));
     assert_eq!(after.opened.expect("opened"), expected);
     // A stream gives the recorded outcome at once.
@@ -63,47 +66,22 @@ async fn c42_another_name_or_question_under_a_key_is_a_conflict() {
         ..keyed("approve", "k")
     };
     let first = stage.open(asked.clone()).await;
-    let cases: [(&str, WaitSpec); 5] = [
-        (
-            "name",
-            WaitSpec {
-                name: "deny".to_owned(),
-                ..asked.clone()
-            },
-        ),
+    let others = [
+        ("name", with(&asked, |s| s.name = "deny".to_owned())),
+        ("question", with(&asked, |s| s.question = free("[2]"))),
+        ("question", with(&asked, |s| s.question = free("[1.0]"))),
+        ("question", with(&asked, |s| s.question = None)),
         (
             "question",
-            WaitSpec {
-                question: free("[2]"),
-                ..asked.clone()
-            },
-        ),
-        (
-            "question",
-            WaitSpec {
-                question: free("[1.0]"),
-                ..asked.clone()
-            },
-        ),
-        (
-            "question",
-            WaitSpec {
-                question: None,
-                ..asked.clone()
-            },
-        ),
-        (
-            "question",
-            WaitSpec {
-                question: None,
-                question_later: true,
-                ..asked.clone()
-            },
+            with(&asked, |s| {
+                s.question = None;
+                s.question_later = true;
+            }),
         ),
     ];
     for settled in [false, true] {
-        for (field, other) in &cases {
-            let conflict = refused(reopen(&stage, other.clone()).await);
+        for (field, other) in &others {
+            let conflict = refused(stage.try_open(other.clone()).await);
             let conflict = conflict.assert(Code::AlreadyExists, "KEY_CONFLICT");
             assert_eq!(conflict.metadata["wait_id"], first.wait_id, "{settled}");
             assert_eq!(conflict.metadata["field"], *field);
@@ -147,7 +125,7 @@ async fn c42_a_question_set_later_is_not_the_question_of_the_open() {
         question_later: false,
         ..later
     };
-    refused(reopen(&stage, given).await).assert(Code::AlreadyExists, "KEY_CONFLICT");
+    refused(stage.try_open(given).await).assert(Code::AlreadyExists, "KEY_CONFLICT");
 }
 
 #[tokio::test]
@@ -155,7 +133,7 @@ async fn a_reopen_of_an_overdue_wait_gives_its_expiry() {
     let stage = Stage::standing().await;
     let first = stage.open(keyed("approve", "k")).await;
     stage.clock.advance(2 * HOUR);
-    let again = reopen(&stage, keyed("approve", "k")).await.expect("opens");
+    let again = stage.try_open(keyed("approve", "k")).await.expect("opens");
     assert_eq!(again.outcome.expect("an outcome").state(), State::Expired);
     assert_eq!(again.opened.expect("opened").token, first.token);
 }

@@ -244,7 +244,7 @@ async fn no_change_is_told_of_an_overdue_wait_as_pending() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_gives_signs_of_life_and_ends_with_its_lifetime_its_deadline_or_a_drain() {
+async fn a_watch_gives_signs_of_life_until_its_lifetime_is_over() {
     let mut setup = Setup::memory(TestClock::flowing());
     setup.grpc.alive_interval = Duration::from_secs(5);
     setup.grpc.stream_lifetime = Duration::from_secs(60);
@@ -252,14 +252,8 @@ async fn a_watch_gives_signs_of_life_and_ends_with_its_lifetime_its_deadline_or_
     let mut watching = watch(&stage, WaitFilter::default()).await;
     let mut alive = 0;
     let detached = loop {
-        match watching
-            .0
-            .message()
-            .await
-            .expect("no fault")
-            .expect("more")
-            .event
-        {
+        let message = watching.0.message().await.expect("no fault");
+        match message.expect("more").event {
             Some(Event::Alive(_)) => alive += 1,
             Some(Event::Synced(_)) => {}
             Some(Event::Detached(detached)) => break detached,
@@ -267,20 +261,17 @@ async fn a_watch_gives_signs_of_life_and_ends_with_its_lifetime_its_deadline_or_
         }
     };
     assert_eq!(detached.reason(), Reason::Lifetime);
-    assert!(
-        (10..=14).contains(&alive),
-        "{alive} signs of life in about a minute"
-    );
+    assert!((10..=14).contains(&alive), "{alive} in about a minute");
     assert!(watching.next().await.is_none(), "ends with OK");
+}
 
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_with_its_deadline_and_with_a_drain() {
+    let stage = Stage::flowing().await;
     let mut request = tonic::Request::new(v1::WatchWaitsRequest::default());
     request.set_timeout(3 * SECOND);
-    let mut bounded = stage
-        .inbox()
-        .watch_waits(request)
-        .await
-        .expect("watches")
-        .into_inner();
+    let bounded = stage.inbox().watch_waits(request).await.expect("watches");
+    let mut bounded = bounded.into_inner();
     assert!(bounded.message().await.is_ok(), "the mark");
     refused(bounded.message().await).assert(Code::DeadlineExceeded, "DEADLINE_EXCEEDED");
 
@@ -292,11 +283,9 @@ async fn a_watch_gives_signs_of_life_and_ends_with_its_lifetime_its_deadline_or_
         other => panic!("not detached: {other:?}"),
     }
     refused(watching.0.message().await).assert(Code::Unavailable, "SHUTTING_DOWN");
-    let refusal = stage
-        .inbox()
-        .watch_waits(v1::WatchWaitsRequest::default())
-        .await;
-    refused(refusal).assert(Code::Unavailable, "SHUTTING_DOWN");
+    let another = v1::WatchWaitsRequest::default();
+    let another = stage.inbox().watch_waits(another).await;
+    refused(another).assert(Code::Unavailable, "SHUTTING_DOWN");
 }
 
 /// A wait whose summary is about 16 KiB, and that changes with each heartbeat.
