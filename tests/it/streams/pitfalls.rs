@@ -237,7 +237,7 @@ async fn waiters_that_give_up_by_the_thousand_keep_the_connection_of_the_others(
                     .wait("given up", OpenOptions::new())
                     .await
                     .expect("opens");
-                if lane % 2 == 0 {
+                if lane.is_multiple_of(2) {
                     // Frames are under way for a stream that nobody wants any more.
                     calls
                         .resolve(wait.token().expose(), "1")

@@ -46,7 +46,7 @@ fn rounds_of(lane: usize) -> impl Iterator<Item = usize> {
 /// Lets a few others go first: how many depends on the round, so that the order differs from round to round. In every other
 /// round also a few milliseconds pass, about as long as a commit takes.
 async fn dawdle(round: usize, salt: usize) {
-    if round % 2 == 0 {
+    if round.is_multiple_of(2) {
         let micros = round.wrapping_mul(salt * 97) % 3000;
         tokio::time::sleep(Duration::from_micros(micros as u64)).await;
     }
