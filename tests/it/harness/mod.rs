@@ -24,7 +24,7 @@ use std::{future::Future, time::Duration};
 pub use calls::{Attached, Calls, code_and_reason, details_reason, payload, spec, spec_with_key};
 pub use h2_proxy::{H2Proxy, Policy, Resend, Trailers};
 pub use real::RealBroker;
-pub use rig::Rig;
+pub use rig::{Rig, Rigged};
 pub use server::{Kind, TestServer, memory_store, sqlite_store};
 pub use tcp_proxy::{Mode, TcpProxy};
 

@@ -28,6 +28,8 @@ struct State {
     hold_replies: bool,
     /// Writes fail without being carried out.
     fail: bool,
+    /// What was read, and what an open found, comes back late: by this many turns of the scheduler at most.
+    linger: u32,
     /// How many are held now.
     held: usize,
 }
@@ -52,6 +54,12 @@ impl Rig {
     /// Writes are carried out and whoever waits is woken, but their callers hear nothing of it until [`Rig::release`].
     pub fn hold_replies(&self) {
         self.0.send_modify(|s| s.hold_replies = true);
+    }
+
+    /// What was read, and what an open found, comes back later by some turns of the scheduler, up to this many: time enough for
+    /// others to change what was read.
+    pub fn linger(&self, turns: u32) {
+        self.0.send_modify(|s| s.linger = turns);
     }
 
     /// Whether writes fail as they do when the disk is full.
@@ -83,6 +91,17 @@ impl Rig {
         // It fails only without a rig, and this is one.
         let _ = state.wait_for(|s| !held(s)).await;
         self.0.send_modify(|s| s.held -= 1);
+    }
+
+    async fn lingered(&self) {
+        let most = self.0.borrow().linger;
+        if most > 0 {
+            // Without random bytes there is only no variety.
+            let turns = getrandom::u32().unwrap_or(most) % most;
+            for _ in 0..turns {
+                tokio::task::yield_now().await;
+            }
+        }
     }
 
     async fn before(&self) -> Result<(), Error> {
@@ -144,8 +163,11 @@ impl Store for Rigged {
     }
 
     async fn open(&self, new: NewWait) -> Result<Opened, Error> {
-        self.write(|store| async move { store.open(new).await })
-            .await
+        let opened = self
+            .write(|store| async move { store.open(new).await })
+            .await;
+        self.rig.lingered().await;
+        opened
     }
 
     async fn apply(&self, id: WaitId, command: Command) -> Result<Option<Applied>, Error> {
@@ -154,11 +176,15 @@ impl Store for Rigged {
     }
 
     async fn load(&self, id: WaitId) -> Result<Option<Wait>, Error> {
-        self.inner.load(id).await
+        let wait = self.inner.load(id).await;
+        self.rig.lingered().await;
+        wait
     }
 
     async fn find(&self, namespace: Namespace, key: Key) -> Result<Found, Error> {
-        self.inner.find(namespace, key).await
+        let found = self.inner.find(namespace, key).await;
+        self.rig.lingered().await;
+        found
     }
 
     async fn list(&self, query: Query) -> Result<Page, Error> {

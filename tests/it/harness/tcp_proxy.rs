@@ -47,6 +47,7 @@ pub struct TcpProxy {
 struct Connections {
     accepted: AtomicUsize,
     open: AtomicUsize,
+    replied: AtomicUsize,
     tasks: Mutex<Vec<AbortHandle>>,
 }
 
@@ -99,6 +100,11 @@ impl TcpProxy {
         self.connections.accepted.load(Ordering::SeqCst)
     }
 
+    /// How many bytes went from the broker to clients so far.
+    pub fn replied(&self) -> usize {
+        self.connections.replied.load(Ordering::SeqCst)
+    }
+
     /// How many connections are open.
     pub fn open(&self) -> usize {
         self.connections.open.load(Ordering::SeqCst)
@@ -137,9 +143,8 @@ async fn accept(
         let open = Open(connections.clone());
         let mode = mode.subscribe();
         let task = tokio::spawn(async move {
-            let _open = open;
             // Errors are the ends of connections, which is what a proxy lives on.
-            let _ = tokio::time::timeout(age, join(client, upstream, mode)).await;
+            let _ = tokio::time::timeout(age, join(client, upstream, mode, &open.0.replied)).await;
         });
         let mut tasks = connections.tasks.lock().expect("whole");
         tasks.retain(|task| !task.is_finished());
@@ -147,7 +152,12 @@ async fn accept(
     }
 }
 
-async fn join(client: TcpStream, upstream: SocketAddr, mode: watch::Receiver<Mode>) {
+async fn join(
+    client: TcpStream,
+    upstream: SocketAddr,
+    mode: watch::Receiver<Mode>,
+    replied: &AtomicUsize,
+) {
     let Ok(broker) = TcpStream::connect(upstream).await else {
         return;
     };
@@ -155,22 +165,36 @@ async fn join(client: TcpStream, upstream: SocketAddr, mode: watch::Receiver<Mod
     let _ = (client.set_nodelay(true), broker.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_broker, to_broker) = broker.into_split();
+    let requests = Way {
+        frozen: |m| m == Mode::Freeze,
+        count: &AtomicUsize::new(0),
+    };
+    let replies = Way {
+        frozen: |m| matches!(m, Mode::Freeze | Mode::FreezeReplies),
+        count: replied,
+    };
     // When one way ends, so does the connection.
     tokio::select! {
-        () = pump(from_client, to_broker, mode.clone(), |m| m == Mode::Freeze) => {}
-        () = pump(from_broker, to_client, mode, |m| matches!(m, Mode::Freeze | Mode::FreezeReplies)) => {}
+        () = pump(from_client, to_broker, mode.clone(), requests) => {}
+        () = pump(from_broker, to_client, mode, replies) => {}
     }
+}
+
+/// One of the two ways.
+struct Way<'a> {
+    frozen: fn(Mode) -> bool,
+    count: &'a AtomicUsize,
 }
 
 async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut mode: watch::Receiver<Mode>,
-    frozen: fn(Mode) -> bool,
+    way: Way<'_>,
 ) {
     let mut buffer = vec![0; 64 << 10];
     loop {
-        if mode.wait_for(|m| !frozen(*m)).await.is_err() {
+        if mode.wait_for(|m| !(way.frozen)(*m)).await.is_err() {
             return;
         }
         let read = tokio::select! {
@@ -188,5 +212,6 @@ async fn pump(
         if to.write_all(&buffer[..count]).await.is_err() {
             return;
         }
+        way.count.fetch_add(count, Ordering::SeqCst);
     }
 }

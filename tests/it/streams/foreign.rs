@@ -203,7 +203,7 @@ async fn resolves_whose_clients_leave_at_any_moment_decide_nothing_in_silence() 
             // From before the write begins until after the reply.
             let moment = Duration::from_micros(u64::try_from(n).expect("small") * 150);
             let _ = tokio::time::timeout(moment, call.response()).await;
-            if n % 2 == 0 {
+            if n.is_multiple_of(2) {
                 client.abort();
             }
         });

@@ -11,7 +11,7 @@ use abeyance::{
 };
 use h2::client::Builder;
 use tokio::task::JoinSet;
-use tonic::{Code, Request};
+use tonic::{Code, Request, transport::Channel};
 
 use crate::harness::{
     Calls, H2Proxy, Kind, Policy, TcpProxy, TestServer, eventually, ms, payload,
@@ -35,8 +35,41 @@ fn was_never_cut(wait: &Wait) {
 
 // --- 1: a receiver with some 11,500 small unread DATA frames has its connection killed by h2 ---------------------------------
 
-/// How many streams it takes: each gets a sign of life and an outcome while nobody reads, 1.9 frames in the mean.
-const UNREAD_STREAMS: usize = 8_000;
+/// Waits that nobody asks about: our client reads their frames all the same. Its channel has the usual sizes here, so that only
+/// reading saves the connection: the test below shows what comes of it otherwise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn our_client_reads_what_nobody_asks_for() {
+    const FRAMES: usize = 20_000;
+    // A sign of life is at most this long: the head of its frame, that of its message, and the message.
+    const FRAME_BYTES: usize = 9 + 5 + 17;
+    let server = TestServer::start_with(Kind::Memory, |c| c.grpc.alive_interval = ms(20)).await;
+    let proxy = TcpProxy::start(server.addr).await;
+    let channel = Channel::from_shared(proxy.url()).expect("a URL");
+    let elsewhere = Channel::from_shared(server.url()).expect("a URL");
+    let elsewhere = elsewhere.connect_lazy();
+    let settings = Settings::new();
+    let client = settings.with_channels(channel.connect_lazy(), elsewhere.clone(), elsewhere);
+    let mut held = Vec::new();
+    for _ in 0..300 {
+        held.push(
+            client
+                .wait("held", OpenOptions::new())
+                .await
+                .expect("opens"),
+        );
+    }
+    let enough = proxy.replied() + FRAMES * FRAME_BYTES;
+    eventually("enough frames", async || proxy.replied() >= enough).await;
+    for wait in &held {
+        was_never_cut(wait);
+        client.resolve(wait.token(), "1").await.expect("resolves");
+        assert_eq!(answer(wait).await, "1");
+    }
+    assert_eq!(proxy.accepted(), 1, "a connection died");
+}
+
+/// How many streams a busy worker holds: each gets a sign of life and an outcome while it reads nothing.
+const UNREAD_STREAMS: usize = 4_000;
 const UNREAD_WAITS: usize = 80;
 
 /// The worker's process, whose one thread is busy with something else while the frames come.
@@ -72,7 +105,7 @@ fn busy_worker(url: &str, tokens: &[String], begin: impl FnOnce(), busy: Duratio
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_busy_worker_keeps_its_connection_though_frames_pile_up() {
-    let alive = Duration::from_secs(3);
+    let alive = Duration::from_secs(2);
     let server = TestServer::start_with(Kind::Memory, |c| c.grpc.alive_interval = alive).await;
     let proxy = TcpProxy::start(server.addr).await;
     let calls = server.calls().await;
@@ -204,7 +237,7 @@ async fn waiters_that_give_up_by_the_thousand_keep_the_connection_of_the_others(
                     .wait("given up", OpenOptions::new())
                     .await
                     .expect("opens");
-                if lane % 2 == 0 {
+                if lane.is_multiple_of(2) {
                     // Frames are under way for a stream that nobody wants any more.
                     calls
                         .resolve(wait.token().expose(), "1")

@@ -17,8 +17,8 @@ use tokio::{
 };
 
 use crate::harness::{
-    Calls, Kind, TestServer, memory_store, payload, race_rounds, soon, spec, spec_with_key,
-    sqlite_store,
+    Calls, Kind, Rig, Rigged, TestServer, memory_store, payload, race_rounds, soon, spec,
+    spec_with_key, sqlite_store,
 };
 
 /// How many rounds run beside each other: enough for full batches, and for the rounds to disturb each other.
@@ -43,8 +43,13 @@ fn rounds_of(lane: usize) -> impl Iterator<Item = usize> {
     (lane..race_rounds()).step_by(LANES)
 }
 
-/// Lets a few others go first: how many depends on the round, so that the order differs from round to round.
+/// Lets a few others go first: how many depends on the round, so that the order differs from round to round. In every other
+/// round also a few milliseconds pass, about as long as a commit takes.
 async fn dawdle(round: usize, salt: usize) {
+    if round.is_multiple_of(2) {
+        let micros = round.wrapping_mul(salt * 97) % 3000;
+        tokio::time::sleep(Duration::from_micros(micros as u64)).await;
+    }
     for _ in 0..(round.wrapping_mul(salt) >> 3) % 6 {
         yield_now().await;
     }
@@ -136,7 +141,10 @@ fn broker(kind: Kind, dir: &TempDir) -> Broker {
         Kind::Memory => memory_store(),
         Kind::Sqlite => sqlite_store(&abeyance::store::sqlite::Options::new(dir.path())),
     };
-    Broker::new(store, keys, Options::default())
+    // What was read is old by the time it is used, as it may be on a busy machine.
+    let rig = Rig::default();
+    rig.linger(64);
+    Broker::new(Arc::new(Rigged::new(store, rig)), keys, Options::default())
 }
 
 fn open(key: Option<&str>) -> Open {

@@ -111,6 +111,8 @@ async fn newcomers(url: String, tokens: Vec<String>, answered: Answered) -> usiz
                 let mut answered = answered.lock().expect("whole");
                 answered.insert(token, "\"new\"".to_owned());
             }
+            // A connection that was made in the last moment breaks, and the client says so in its own words.
+            Err(status) if std::error::Error::source(&status).is_some() => {}
             Err(status) => assert_eq!(status.code(), Code::Unavailable, "{status}"),
         }
         sleep(ms(2)).await;
