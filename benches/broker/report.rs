@@ -51,6 +51,7 @@ fn table(runs: &[Run]) {
         Operation::Noop,
         Operation::OpenWait,
         Operation::Resolve,
+        Operation::ResolveMixed,
         Operation::Cycle,
     ] {
         for callers in CALLERS {
@@ -91,7 +92,8 @@ fn name(operation: Operation) -> &'static str {
     match operation {
         Operation::Noop => "no-op",
         Operation::OpenWait => "`OpenWait`",
-        Operation::Resolve => "`Resolve`",
+        Operation::Resolve => "`Resolve`, oldest first",
+        Operation::ResolveMixed => "`Resolve`, in any order",
         Operation::Cycle => "full cycle (latency: answer sent → worker has it)",
     }
 }

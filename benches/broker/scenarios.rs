@@ -35,7 +35,10 @@ pub const CALLERS: [usize; 3] = [1, 64, 512];
 pub enum Operation {
     Noop,
     OpenWait,
+    /// Waits are answered in the order in which they were opened.
     Resolve,
+    /// In any order, over all waits that are open: each answer touches other pages of the store.
+    ResolveMixed,
     /// `Wait`, token known, `Resolve` on another connection, the waiter has the payload. The latency is the second half.
     Cycle,
 }
@@ -100,7 +103,10 @@ async fn loads(data: &Path, span: Span) -> Result<Vec<Row>> {
     }
     for callers in CALLERS {
         let opened = rig.open(callers).await?;
-        rig.resolve(callers, opened).await?;
+        let (ordered, other) = halves(opened);
+        rig.resolve(Operation::Resolve, callers, ordered).await?;
+        rig.resolve(Operation::ResolveMixed, callers, mixed(other))
+            .await?;
     }
     for callers in [1, 64] {
         rig.cycle(callers).await?;
@@ -208,16 +214,21 @@ impl Rig {
         Ok(responses)
     }
 
-    /// Answers the waits of these responses, in a mixed order as people do.
-    async fn resolve(&mut self, callers: usize, opened: Vec<Bytes>) -> Result<()> {
+    /// Answers the waits of these responses, in their order.
+    async fn resolve(
+        &mut self,
+        operation: Operation,
+        callers: usize,
+        opened: Vec<Bytes>,
+    ) -> Result<()> {
         let mut requests = VecDeque::with_capacity(opened.len());
-        for response in mixed(opened) {
+        for response in opened {
             requests.push_back(messages::resolve(messages::opened_token(response)?));
         }
         let connection = self.connections(callers);
         let rpc = rpc("abeyance.v1.ResolveService/Resolve");
         let requests = Mutex::new(requests);
-        self.measure(Operation::Resolve, callers, move |caller| {
+        self.measure(operation, callers, move |caller| {
             let request = lock(&requests).pop_front();
             let (connection, rpc) = (connection(caller), rpc.clone());
             async move {
@@ -316,6 +327,19 @@ async fn hold(
         streams.push(wait(connection, template.fresh()).await?.0);
     }
     Ok(streams)
+}
+
+/// Every other one, and the rest.
+fn halves<T>(all: Vec<T>) -> (Vec<T>, Vec<T>) {
+    let (mut even, mut odd) = (Vec::new(), Vec::new());
+    for (at, one) in all.into_iter().enumerate() {
+        if at % 2 == 0 {
+            even.push(one)
+        } else {
+            odd.push(one)
+        }
+    }
+    (even, odd)
 }
 
 /// The same in another order, which is the same each time.

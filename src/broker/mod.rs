@@ -188,7 +188,8 @@ impl Broker {
             Opened::Created(wait) => self.attached_to(wait, place, false),
             Opened::Resumed(wait) => {
                 drop(place);
-                self.attach_to(wait.record.id, true).await
+                // Boxed: most opens are new.
+                Box::pin(self.attach_to(wait.record.id, true)).await
             }
             Opened::Refused(refusal) => Err(refusal.into()),
         }
@@ -408,10 +409,15 @@ impl Broker {
     async fn settle_if_overdue(&self, mut wait: Wait) -> Result<Wait, Error> {
         let record = &wait.record;
         if record.outcome.is_none() && record.due_time() <= self.now() {
-            let applied = self.0.store.apply(record.id, Command::Expire).await?;
-            wait.record = applied.ok_or_else(|| self.missing(record.id))?.record;
+            // Boxed: it is rare, and would make the future of every open half as large again.
+            wait.record = Box::pin(self.expire(record.id)).await?;
         }
         Ok(wait)
+    }
+
+    async fn expire(&self, id: WaitId) -> Result<Record, Error> {
+        let applied = self.0.store.apply(id, Command::Expire).await?;
+        Ok(applied.ok_or_else(|| self.missing(id))?.record)
     }
 
     fn token(&self, wait: &Wait) -> Result<Token, Error> {

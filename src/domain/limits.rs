@@ -150,8 +150,10 @@ fn namespace(text: &str) -> Result<Arc<str>, String> {
 }
 
 /// Labels: at most 64, keys of 1 to 63 characters, values of up to 256, neither with control characters.
+///
+/// Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Labels(BTreeMap<String, String>);
+pub struct Labels(Arc<BTreeMap<String, String>>);
 
 impl Labels {
     /// The most labels that a wait can have.
@@ -183,7 +185,7 @@ impl Labels {
             }
         }
         if faults.is_empty() {
-            Ok(Self(labels))
+            Ok(Self(Arc::new(labels)))
         } else {
             Err(faults)
         }
@@ -191,7 +193,7 @@ impl Labels {
 
     /// Takes labels that were checked when they were stored.
     pub fn from_store(labels: BTreeMap<String, String>) -> Self {
-        Self(labels)
+        Self(Arc::new(labels))
     }
 
     /// The labels.

@@ -39,18 +39,17 @@ impl fmt::Debug for Token {
 
 /// The secret of one token key: 32 bytes.
 #[derive(Clone)]
-pub struct TokenKey([u8; 32]);
+pub struct TokenKey(Hmac<Sha256>);
 
 impl TokenKey {
     /// From 32 random bytes.
     pub fn new(secret: [u8; 32]) -> Self {
-        Self(secret)
+        // It fails for no length of key. Kept keyed, since to key it takes as long as to use it.
+        Self(Hmac::new_from_slice(&secret).expect("HMAC takes a key of any length"))
     }
 
     fn mac(&self, parts: &[&[u8]]) -> [u8; 32] {
-        // A key of any length is good for HMAC, so this cannot fail; an empty key would.
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");
+        let mut mac = self.0.clone();
         for part in parts {
             mac.update(part);
         }
