@@ -10,6 +10,7 @@
 
 pub mod bare;
 mod bounds;
+mod check;
 pub mod connection_end;
 mod convert;
 pub mod deadline;

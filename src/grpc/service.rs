@@ -6,8 +6,8 @@ use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status};
 
 use super::{
-    Options, bounds::Bounds, convert, deadline::Deadline, status::refused, stream::WaitStream,
-    watch::WatchTask,
+    Options, bounds::Bounds, check, convert, deadline::Deadline, status::refused,
+    stream::WaitStream, watch::WatchTask,
 };
 use crate::{
     broker::{Attached, Broker},
@@ -72,7 +72,7 @@ impl WaitService for Door {
         let bounds = bounds(&request, &self.options);
         let timeout = deadline(&request).map(|d| d.timeout);
         let request = request.into_inner();
-        let open = convert::open(
+        let open = check::open(
             request.spec,
             &request.request_id,
             timeout,
@@ -91,7 +91,7 @@ impl WaitService for Door {
         request: Request<v1::OpenWaitRequest>,
     ) -> Result<Response<v1::OpenWaitResponse>, Status> {
         let request = request.into_inner();
-        let open = convert::open(
+        let open = check::open(
             request.spec,
             &request.request_id,
             None,
@@ -113,7 +113,7 @@ impl WaitService for Door {
         let attached = match request.into_inner().target {
             Some(Target::Token(token)) => self.broker.attach(&token).await?,
             Some(Target::Key(key)) => {
-                let (namespace, key) = convert::wait_key(&key).map_err(|r| refused(&r))?;
+                let (namespace, key) = check::wait_key(&key).map_err(|r| refused(&r))?;
                 self.broker.attach_by_key(namespace, key).await?
             }
             None => {
@@ -132,10 +132,10 @@ impl WaitService for Door {
         request: Request<v1::SetQuestionRequest>,
     ) -> Result<Response<v1::SetQuestionResponse>, Status> {
         let request = request.into_inner();
-        let check = |limits: &Limits| {
-            convert::question("question", request.question, limits).map(Command::SetQuestion)
+        let checked = |limits: &Limits| {
+            check::question("question", request.question, limits).map(Command::SetQuestion)
         };
-        self.apply(&request.token, check).await?;
+        self.apply(&request.token, checked).await?;
         Ok(Response::new(v1::SetQuestionResponse {}))
     }
 
@@ -156,8 +156,8 @@ impl WaitService for Door {
         request: Request<v1::CancelWaitRequest>,
     ) -> Result<Response<v1::CancelWaitResponse>, Status> {
         let request = request.into_inner();
-        let check = |_: &Limits| convert::cancel(&request.reason);
-        let (record, _) = self.apply(&request.token, check).await?;
+        let checked = |_: &Limits| check::cancel(&request.reason);
+        let (record, _) = self.apply(&request.token, checked).await?;
         let outcome = record.outcome.as_ref();
         Ok(Response::new(v1::CancelWaitResponse {
             outcome: outcome.map(|outcome| convert::outcome(record.id, outcome)),
@@ -191,8 +191,8 @@ impl ResolveService for Door {
         request: Request<v1::ResolveRequest>,
     ) -> Result<Response<v1::ResolveResponse>, Status> {
         let request = request.into_inner();
-        let check = |limits: &Limits| convert::resolve(request.answer, &request.request_id, limits);
-        let settled = Settled::from(self.apply(&request.token, check).await?);
+        let checked = |limits: &Limits| check::resolve(request.answer, &request.request_id, limits);
+        let settled = Settled::from(self.apply(&request.token, checked).await?);
         Ok(Response::new(v1::ResolveResponse {
             wait_id: settled.wait_id,
             state: settled.state,
@@ -206,8 +206,8 @@ impl ResolveService for Door {
         request: Request<v1::FailRequest>,
     ) -> Result<Response<v1::FailResponse>, Status> {
         let request = request.into_inner();
-        let check = |limits: &Limits| convert::fail(&request, limits);
-        let settled = Settled::from(self.apply(&request.token, check).await?);
+        let checked = |limits: &Limits| check::fail(&request, limits);
+        let settled = Settled::from(self.apply(&request.token, checked).await?);
         Ok(Response::new(v1::FailResponse {
             wait_id: settled.wait_id,
             state: settled.state,
@@ -252,7 +252,7 @@ impl InboxService for Door {
         request: Request<v1::ListWaitsRequest>,
     ) -> Result<Response<v1::ListWaitsResponse>, Status> {
         let request = request.into_inner();
-        let filter = convert::filter(request.filter, self.broker.limits());
+        let filter = check::filter(request.filter, self.broker.limits());
         let filter = filter.map_err(|r| refused(&r))?;
         let limit = match usize::try_from(request.page_size) {
             Ok(0) => PAGE_SIZE.0,
@@ -276,7 +276,7 @@ impl InboxService for Door {
         &self,
         request: Request<v1::GetWaitRequest>,
     ) -> Result<Response<v1::GetWaitResponse>, Status> {
-        let id = convert::wait_id(&request.get_ref().wait_id).map_err(|r| refused(&r))?;
+        let id = check::wait_id(&request.get_ref().wait_id).map_err(|r| refused(&r))?;
         let wait = self.broker.get(id).await?;
         Ok(Response::new(v1::GetWaitResponse {
             wait: Some(convert::whole(wait)),
@@ -288,7 +288,7 @@ impl InboxService for Door {
         request: Request<v1::WatchWaitsRequest>,
     ) -> Result<Response<Self::WatchWaitsStream>, Status> {
         let bounds = bounds(&request, &self.options);
-        let filter = convert::filter(request.into_inner().filter, self.broker.limits());
+        let filter = check::filter(request.into_inner().filter, self.broker.limits());
         let watch = self.broker.watch(filter.map_err(|r| refused(&r))?)?;
         let (out, told) = mpsc::channel(16);
         let task = WatchTask {
