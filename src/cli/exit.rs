@@ -35,7 +35,7 @@ Exit codes:
   0   done; for `wait`: answered, and the answer is on stdout
   3   `wait`: the answering side failed the wait; the reason is on stderr
   4   `wait`: the wait expired
-  5   `wait`: the wait was cancelled
+  5   `wait`: the wait was cancelled; also by Ctrl-C or SIGTERM, where it was opened without --key
   64  the command line is wrong
   65  the broker refused the request: no such wait, settled already, not JSON, beyond a limit ...
   66  a file that was named cannot be read
@@ -44,7 +44,7 @@ Exit codes:
   71  the operating system refused something
   74  the output cannot be written
   76  broker and program do not understand each other (different versions?)
-  130, 143  interrupted by Ctrl-C or SIGTERM; the wait goes on
+  130, 143  interrupted by Ctrl-C or SIGTERM; a wait with a key goes on
 
 Try it, with two terminals:
   abeyance serve

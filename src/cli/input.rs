@@ -96,9 +96,14 @@ impl TokenFile {
     /// Splits `arguments` into the token and the rest, by the rules of [`TOKEN_HELP`].
     pub(super) fn split(&self, arguments: Vec<String>) -> Result<(Token, Vec<String>), Failure> {
         let mut arguments = arguments.into_iter().peekable();
-        let token = match arguments.next_if(|first| first.starts_with(PREFIX)) {
-            Some(token) => Token::new(token),
-            None => self.elsewhere()?.ok_or_else(no_token)?,
+        // White space around it was caught when it was copied.
+        let token = match arguments.next_if(|first| first.trim().starts_with(PREFIX)) {
+            Some(token) => Token::new(token.trim()),
+            None => match (self.elsewhere()?, arguments.peek()) {
+                (Some(token), _) => token,
+                (None, None) => return Err(no_token()),
+                (None, Some(first)) => return Err(not_a_token(first)),
+            },
         };
         Ok((token, arguments.collect()))
     }
@@ -143,6 +148,18 @@ impl TokenFile {
 pub(super) fn no_token() -> Failure {
     Failure::usage(format!(
         "there is no token: give one as the first argument, by --token-file, or in {TOKEN_VARIABLE}"
+    ))
+}
+
+/// What to say where the first argument should be the token and is something else.
+fn not_a_token(first: &str) -> Failure {
+    let seen = if first.trim().parse::<uuid::Uuid>().is_ok() {
+        "the first argument is a wait id, which names a wait but answers nothing; this takes its token"
+    } else {
+        "the first argument is not a token"
+    };
+    Failure::usage(format!(
+        "{seen}; a token begins with {PREFIX}; give it as the first argument, by --token-file, or in {TOKEN_VARIABLE}"
     ))
 }
 

@@ -5,8 +5,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{output::clean, time};
+use super::{
+    output::{clean, note},
+    time,
+};
 use crate::client::Wait;
+
+/// How long the broker may be gone before it is worth a word.
+const OUTAGE: Duration = Duration::from_secs(5);
 
 /// A line on stderr that is written over again and again, if stderr is a terminal. Gone when it is dropped.
 pub(super) struct Line {
@@ -21,6 +27,7 @@ impl Line {
     /// Shows the line until it is dropped. Never returns.
     pub(super) async fn show(&mut self, what: &str, wait: &Wait) -> std::convert::Infallible {
         if !io::stderr().is_terminal() {
+            tell_outages(wait).await;
             return std::future::pending().await;
         }
         // One line must do: a terminal cannot take back a line that wrapped.
@@ -61,6 +68,25 @@ impl Line {
         self.shown = true;
         // Return to the first column and erase what was there. A terminal that has gone needs no line.
         let _ = write!(io::stderr(), "\r\x1b[2K{text}");
+    }
+}
+
+/// Says in plain lines when the broker is gone for longer than a restart takes, and when it is back. Ends with the wait.
+async fn tell_outages(wait: &Wait) {
+    let mut progress = wait.progress();
+    loop {
+        if progress.wait_for(|p| !p.attached).await.is_err() {
+            return;
+        }
+        match tokio::time::timeout(OUTAGE, progress.wait_for(|p| p.attached)).await {
+            Ok(Ok(_)) => continue,
+            Ok(Err(_)) => return,
+            Err(_) => note("the broker cannot be reached; the wait goes on, trying again"),
+        }
+        if progress.wait_for(|p| p.attached).await.is_err() {
+            return;
+        }
+        note("attached again");
     }
 }
 

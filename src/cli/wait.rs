@@ -27,11 +27,12 @@ use crate::client::{self, Client, Outcome, Token, Verdict, Wait, WaitError};
 /// With --name it opens a wait, or re-opens it by its --key. With --key alone, --token, --token-file or ABEYANCE_TOKEN it
 /// attaches to one that is there. The answer's JSON goes to stdout byte for byte, and nothing else does.
 ///
-/// With --ask the command is run once, beside the open stream, to hand the token on: by mail, by a chat message, to another
-/// program. Without it the token is printed on stderr. A wait that was asked already is not asked again.
+/// With --ask the command is run beside the open stream, to hand the token on: by mail, by a chat message, to another program.
+/// Without it the token is printed on stderr. Once it is handed on the wait is marked asked, and not asked again by whoever
+/// re-opens it by its --key.
 ///
-/// A cut connection and a restart of the broker do no harm: it attaches again by itself. Ctrl-C cancels a wait that it opened
-/// without --key; any other goes on at the broker, and can be attached to again.
+/// A cut connection and a restart of the broker do no harm: it attaches again by itself. Ctrl-C and SIGTERM cancel a wait that
+/// it opened without --key; any other goes on at the broker, and can be attached to again: give what must survive a --key.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 answered, 3 failed, 4 expired, 5 cancelled, 70 the ask failed; see `abeyance --help`.

@@ -314,10 +314,15 @@ impl Client {
         if !refusal.is_passing() {
             return Err(Error::Refused(Box::new(refusal)));
         }
-        let delay =
+        let mut delay =
             self.settings.backoff.jittered(attempt) + refusal.retry_delay.unwrap_or_default();
-        if patience.is_some_and(|patience| begun.elapsed() + delay > patience) {
-            return Err(Error::Unavailable(Box::new(refusal)));
+        if let Some(patience) = patience {
+            let left = patience.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return Err(Error::Unavailable(Box::new(refusal)));
+            }
+            // The last try is made when patience ends, not given up because its delay would be longer.
+            delay = delay.min(left);
         }
         tracing::debug!(code = ?refusal.code, ?delay, "trying a call again");
         Ok(delay)

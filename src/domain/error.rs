@@ -75,7 +75,7 @@ pub enum Refusal {
         field: &'static str,
     },
     /// The wait has an outcome, and it is not the one that the caller brought.
-    #[error("this wait is {state} already; its outcome stays, DescribeWait shows it")]
+    #[error("this wait is settled already: {state}; its outcome stays, DescribeWait shows it")]
     AlreadySettled {
         /// The wait.
         wait_id: WaitId,

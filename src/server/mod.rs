@@ -17,9 +17,12 @@ mod stall;
 mod store;
 mod tasks;
 
-use std::{convert::Infallible, fmt, future::Future, io, net::SocketAddr, pin::pin, sync::Arc};
+use std::{
+    convert::Infallible, fmt, future::Future, io, net::SocketAddr, pin::pin, sync::Arc,
+    time::Duration,
+};
 
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{body::Body, server::NamedService, service::Routes};
 use tower::Service;
@@ -54,7 +57,9 @@ pub enum Error {
     #[error("cannot make a token key: {0}")]
     Randomness(getrandom::Error),
     /// The address cannot be listened on: taken, or not this machine's.
-    #[error("cannot listen on {address}: {source}")]
+    #[error(
+        "cannot listen on {address}: {source}; if another program has that address, --listen picks another"
+    )]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -79,6 +84,9 @@ pub enum Error {
     #[error("told to stop a second time; ended at once")]
     Interrupted,
 }
+
+/// How long after the first signal another one counts as the same.
+const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 /// A server that is bound to its address and not running yet.
 pub struct Server {
@@ -194,7 +202,8 @@ impl Server {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Serves until the first of `signals`, and then stops in order. A second one ends it at once.
+    /// Serves until the first of `signals`, and then stops in order. A second one ends it at once; but what comes within a second of
+    /// the first is the same one again, sent by a wrapper to the process and to its group.
     ///
     /// # Errors
     /// As [`Server::run`], and [`Error::Interrupted`] after a second signal.
@@ -206,9 +215,15 @@ impl Server {
             () = signals.next() => {}
         }
         stop.cancel();
+        let first = Instant::now();
+        let second = async {
+            while first.elapsed() < SAME_SIGNAL {
+                signals.next().await;
+            }
+        };
         tokio::select! {
             ended = run => ended,
-            () = signals.next() => Err(Error::Interrupted),
+            () = second => Err(Error::Interrupted),
         }
     }
 }

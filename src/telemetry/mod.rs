@@ -65,6 +65,10 @@ pub fn init(options: &Options) -> Result<(), Error> {
     Ok(subscriber(options, io::stderr).try_init()?)
 }
 
+/// What is said less of than the filter asks for, unless it names these itself: the migrations tell at each start that there is
+/// nothing to do.
+const QUIET: &str = "refinery_core=warn";
+
 /// What writes logs to `writer`.
 pub fn subscriber<W>(options: &Options, writer: W) -> Box<dyn Subscriber + Send + Sync>
 where
@@ -72,7 +76,7 @@ where
 {
     let lines = tracing_subscriber::fmt()
         // A `Filter` was parsed before, so nothing of it is dropped here.
-        .with_env_filter(EnvFilter::new(&options.filter.0))
+        .with_env_filter(EnvFilter::new(format!("{QUIET},{}", options.filter.0)))
         .with_ansi(false)
         .with_writer(writer);
     match options.format {

@@ -35,6 +35,7 @@ impl DirLock {
             .open(&path)
             .map_err(io)?;
         let begin = Instant::now();
+        let mut told = false;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Self(file)),
@@ -46,6 +47,10 @@ impl DirLock {
                     });
                 }
                 Err(TryLockError::WouldBlock) => {
+                    if !told {
+                        told = true;
+                        tracing::info!(dir = %dir.display(), ?wait, "waiting for another process to let go of the data directory");
+                    }
                     thread::sleep(RETRY.min(wait.saturating_sub(begin.elapsed())));
                 }
             }
