@@ -59,8 +59,19 @@ pub(super) async fn settle(store: &Arc<dyn Store>, waits: Vec<WaitId>) -> Result
         let store = store.clone();
         commands.spawn(async move { store.apply(id, Command::Expire).await });
     }
+    // One damaged row must not keep the others from their end.
+    let (mut settled, mut failure) = (false, None);
     while let Some(joined) = commands.join_next().await {
-        joined.map_err(|panic| Error::Internal(format!("expiring a wait: {panic}")))??;
+        match joined {
+            Ok(Ok(_)) => settled = true,
+            Ok(Err(error)) => failure = Some(Error::from(error)),
+            Err(panic) => failure = Some(Error::Internal(format!("expiring a wait: {panic}"))),
+        }
+    }
+    match failure {
+        Some(error) if settled => tracing::warn!(%error, "could not expire some waits"),
+        Some(error) => return Err(error),
+        None => {}
     }
     Ok(())
 }

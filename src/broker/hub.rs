@@ -6,11 +6,11 @@ use std::sync::{
     atomic::{AtomicI64, Ordering},
 };
 
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Notify, OnceCell, broadcast};
 
 use super::registry::Registry;
 use crate::{
-    domain::{Record, Timestamp, WaitId},
+    domain::{Record, Summary, Timestamp, WaitId},
     store::Listener,
 };
 
@@ -22,7 +22,15 @@ const WATCH_BACKLOG: usize = 8192;
 pub(super) struct Hub {
     pub(super) registry: Arc<Registry>,
     pub(super) alarm: Alarm,
-    changes: broadcast::Sender<WaitId>,
+    changes: broadcast::Sender<Arc<Change>>,
+}
+
+/// That a wait changed. It is read at most once, by whichever watcher comes first, for all of them.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) id: WaitId,
+    /// The wait as it was read after the change. `None` if it is gone.
+    pub(super) read: OnceCell<Option<Summary>>,
 }
 
 impl Hub {
@@ -34,8 +42,8 @@ impl Hub {
         }
     }
 
-    /// The ids of the waits that change from now on. A hint: read the row.
-    pub(super) fn changes(&self) -> broadcast::Receiver<WaitId> {
+    /// What changes from now on.
+    pub(super) fn changes(&self) -> broadcast::Receiver<Arc<Change>> {
         self.changes.subscribe()
     }
 }
@@ -48,7 +56,10 @@ impl Listener for Hub {
         }
         if self.changes.receiver_count() > 0 {
             // It fails only if the last watcher left just now.
-            let _ = self.changes.send(record.id);
+            let _ = self.changes.send(Arc::new(Change {
+                id: record.id,
+                read: OnceCell::new(),
+            }));
         }
     }
 }

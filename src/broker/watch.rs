@@ -1,13 +1,13 @@
 //! Following the waits that match a filter, with memory that does not grow with their number.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::sync::broadcast::{
     self,
     error::{RecvError, TryRecvError},
 };
 
-use super::{Broker, Error, Filter};
+use super::{Broker, Error, Filter, hub::Change};
 use crate::domain::{State, Summary, Timestamp, WaitId};
 
 /// How many waits are read at once for the first pass.
@@ -34,7 +34,7 @@ pub struct Watch {
     filter: Filter,
     /// Waits opened before this were too old for the filter at all times of this watch.
     created_from: Option<Timestamp>,
-    changes: broadcast::Receiver<WaitId>,
+    changes: broadcast::Receiver<Arc<Change>>,
     stage: Stage,
 }
 
@@ -43,7 +43,9 @@ enum Stage {
     /// Still listing. The page at hand is told from its end.
     Listing { page: Vec<Summary>, next: Next },
     /// Telling changes.
-    Following { changed: BTreeSet<WaitId> },
+    Following {
+        changed: BTreeMap<WaitId, Arc<Change>>,
+    },
 }
 
 #[derive(Debug)]
@@ -92,7 +94,7 @@ impl Watch {
                         }
                         Next::Synced => {
                             self.stage = Stage::Following {
-                                changed: BTreeSet::new(),
+                                changed: BTreeMap::new(),
                             };
                             return Ok(Told::Synced);
                         }
@@ -102,11 +104,12 @@ impl Watch {
                     if changed.is_empty() && !gather(&mut self.changes, changed).await {
                         return Ok(Told::Lagged);
                     }
-                    while let Some(id) = changed.pop_first() {
-                        if let Some(wait) = self.broker.summary(id).await?
-                            && concerns(&self.broker, &self.filter, self.created_from, &wait)
+                    while let Some((id, change)) = changed.pop_first() {
+                        let read = || self.broker.summary(id);
+                        if let Some(wait) = change.read.get_or_try_init(read).await?
+                            && concerns(&self.broker, &self.filter, self.created_from, wait)
                         {
-                            return Ok(Told::Wait(Box::new(wait)));
+                            return Ok(Told::Wait(Box::new(wait.clone())));
                         }
                     }
                 }
@@ -134,16 +137,19 @@ fn concerns(
 }
 
 /// Waits for a change and takes what came with it. `false` if changes were lost.
-async fn gather(changes: &mut broadcast::Receiver<WaitId>, changed: &mut BTreeSet<WaitId>) -> bool {
+async fn gather(
+    changes: &mut broadcast::Receiver<Arc<Change>>,
+    changed: &mut BTreeMap<WaitId, Arc<Change>>,
+) -> bool {
     match changes.recv().await {
-        Ok(id) => changed.insert(id),
+        Ok(change) => changed.insert(change.id, change),
         // The sender lives as long as the broker, which the watch holds.
         Err(RecvError::Lagged(_) | RecvError::Closed) => return false,
     };
     tokio::time::sleep(GATHER).await;
     loop {
         match changes.try_recv() {
-            Ok(id) => changed.insert(id),
+            Ok(change) => changed.insert(change.id, change),
             Err(TryRecvError::Empty) => return true,
             Err(TryRecvError::Lagged(_) | TryRecvError::Closed) => return false,
         };

@@ -92,6 +92,11 @@ impl Failure {
         self
     }
 
+    /// Whether there is nothing to tell: a reader has seen enough.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.lines.is_empty()
+    }
+
     pub(super) fn code(&self) -> u8 {
         self.code
     }

@@ -28,12 +28,33 @@ pub(super) fn tell(outcome: Outcome) -> Result<(), Failure> {
 }
 
 fn answer(payload_json: &str) -> Result<(), Failure> {
-    output::stdout(payload_json.as_bytes())?;
+    if std::io::stdout().is_terminal() {
+        output::stdout(for_terminal(payload_json).as_bytes())?;
+    } else {
+        output::stdout(payload_json.as_bytes())?;
+    }
     // Nothing but the answer goes to stdout; on a terminal the prompt still begins on a line of its own.
     if std::io::stdout().is_terminal() && std::io::stderr().is_terminal() {
         output::note("");
     }
     Ok(())
+}
+
+/// The same JSON without characters that could rewrite the screen or the order of what is read: JSON may hold them as they are, and as
+/// escapes.
+fn for_terminal(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\u{7f}'..='\u{9f}'
+            | '\u{61c}'
+            | '\u{200e}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}' => safe.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => safe.push(c),
+        }
+    }
+    safe
 }
 
 /// An outcome that is no answer, in words.

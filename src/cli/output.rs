@@ -34,7 +34,7 @@ pub(super) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
 /// A reader that has seen enough, such as `head`, is no failure of a list.
 pub(super) fn until_reader_leaves(result: Result<(), Failure>) -> Result<(), Failure> {
     match result {
-        Err(failure) if failure.code() == exit::OUTPUT => Ok(()),
+        Err(failure) if failure.code() == exit::OUTPUT && failure.is_quiet() => Ok(()),
         result => result,
     }
 }

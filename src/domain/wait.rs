@@ -191,6 +191,18 @@ impl Summary {
     }
 }
 
+impl Summary {
+    /// About how many bytes it takes to tell.
+    pub fn size(&self) -> usize {
+        let spec = &self.spec;
+        let labels = spec.labels.as_map().iter();
+        let key = spec.key.as_ref().map_or(0, |key| key.as_str().len());
+        let names = spec.name.as_str().len() + spec.namespace.as_str().len() + key;
+        // What is fixed in length, and the frame around each label.
+        256 + names + labels.map(|(k, v)| 8 + k.len() + v.len()).sum::<usize>()
+    }
+}
+
 impl From<Wait> for Summary {
     fn from(wait: Wait) -> Self {
         let settled = (wait.record.outcome.as_ref()).map(|o| (o.state(), o.settle_time));

@@ -16,6 +16,7 @@ use tonic::{service::Routes, transport::server::Connected as _};
 
 use super::{
     door::Door,
+    intake::Intake,
     life::{Event, Life},
     stall::{Backlog, Spoken, Watched},
 };
@@ -24,8 +25,13 @@ use crate::{config::Connections, telemetry::names};
 /// What a peer may send of one message before it has to wait for us to read. Holds a payload of the default limit.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 
-/// The same for all calls of a connection together. Four times as much, so that a few large answers do not hold up the rest.
-const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// The same for all calls of a connection together, at the least. Four times as much, so that a few large answers do not hold up the
+/// rest.
+const MIN_CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+
+/// h2 takes small frames that wait to be read for an attack, and closes the connection with all that it holds, once they come to half of
+/// the connection's window, where each counts for this much.
+const SMALL_FRAME_BYTES: u64 = 256;
 
 /// The most that a call's headers may come to.
 const HEADER_LIST_BYTES: u32 = 16 << 10;
@@ -55,6 +61,18 @@ pub(super) struct Acceptor {
     http: http2::Builder<Tracked>,
     stop: Stop,
     tracker: TaskTracker,
+    intake: Arc<Intake>,
+}
+
+/// The window of a connection on which each stream may send one small request at the same moment, as a worker does that attaches all
+/// its waits again after a restart.
+fn connection_window(max_streams: u32) -> u32 {
+    let window = 2 * SMALL_FRAME_BYTES * u64::from(max_streams);
+    // HTTP/2 knows no larger window (RFC 9113, section 6.9.1).
+    let largest = i32::MAX.unsigned_abs();
+    u32::try_from(window).map_or(largest, |window| {
+        window.clamp(MIN_CONNECTION_WINDOW_BYTES, largest)
+    })
 }
 
 impl Acceptor {
@@ -70,7 +88,7 @@ impl Acceptor {
             .max_pending_accept_reset_streams(GIVEN_UP_CALLS)
             .max_header_list_size(HEADER_LIST_BYTES)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .initial_connection_window_size(connection_window(settings.max_streams))
             .keep_alive_interval(settings.keepalive_interval)
             .keep_alive_timeout(settings.keepalive_timeout)
             // gRPC has no use for it, and it would be in every response.
@@ -81,6 +99,7 @@ impl Acceptor {
             http,
             stop,
             tracker,
+            intake: Arc::default(),
         }
     }
 
@@ -119,7 +138,8 @@ impl Acceptor {
 
         let (spoken, backlog) = (Arc::<Spoken>::default(), Arc::<Backlog>::default());
         let mut life = Life::new(&self.settings, &self.stop, &spoken, &backlog);
-        let door = Door::new(self.routes.clone(), info, life.end(), Arc::clone(&backlog));
+        let (counts, intake) = (Arc::clone(&backlog), Arc::clone(&self.intake));
+        let door = Door::new(self.routes.clone(), info, life.end(), counts, intake);
         let socket = TokioIo::new(Watched::new(socket, spoken, backlog));
         let mut connection = pin!(self.http.serve_connection(socket, door));
         loop {

@@ -13,7 +13,10 @@ use hyper::body::Incoming;
 use tonic::{service::Routes, transport::server::TcpConnectInfo};
 use tower::{Layer as _, Service as _};
 
-use super::stall::{Backlog, CountedBody};
+use super::{
+    intake::{CountedRequest, Intake},
+    stall::{Backlog, CountedBody},
+};
 use crate::grpc::{
     bare::{Bare, BareLayer},
     connection_end::ConnectionEnd,
@@ -30,6 +33,7 @@ pub(super) struct Door {
     info: TcpConnectInfo,
     end: Option<ConnectionEnd>,
     backlog: Arc<Backlog>,
+    intake: Arc<Intake>,
 }
 
 impl Door {
@@ -38,12 +42,14 @@ impl Door {
         info: TcpConnectInfo,
         end: Option<ConnectionEnd>,
         backlog: Arc<Backlog>,
+        intake: Arc<Intake>,
     ) -> Self {
         Self {
             calls: DeadlineLayer.layer(BareLayer.layer(routes)),
             info,
             end,
             backlog,
+            intake,
         }
     }
 }
@@ -59,6 +65,10 @@ impl hyper::service::Service<Request<Incoming>> for Door {
         if let Some(end) = self.end {
             extensions.insert(end);
         }
+        // Our own requests are single messages; reflection's are streams.
+        let bounded = request.uri().path().starts_with("/abeyance.v1.");
+        let intake = &self.intake;
+        let request = request.map(|body| CountedRequest::new(body, Arc::clone(intake), bounded));
         DoorFuture {
             // A router is always ready, so it need not be asked.
             call: self.calls.clone().call(request),
@@ -69,7 +79,7 @@ impl hyper::service::Service<Request<Incoming>> for Door {
 
 /// A call on its way to its response's head.
 pub(super) struct DoorFuture {
-    call: <Calls as tower::Service<Request<Incoming>>>::Future,
+    call: <Calls as tower::Service<Request<CountedRequest<Incoming>>>>::Future,
     backlog: Arc<Backlog>,
 }
 

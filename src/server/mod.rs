@@ -10,6 +10,7 @@
 mod connection;
 mod door;
 mod health;
+mod intake;
 mod life;
 mod reflection;
 mod shutdown;

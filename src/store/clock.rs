@@ -2,8 +2,11 @@
 
 use std::{
     fmt,
-    sync::atomic::{AtomicI64, Ordering},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    sync::{
+        LazyLock,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use crate::domain::{Timestamp, time::to_micros};
@@ -12,6 +15,28 @@ use crate::domain::{Timestamp, time::to_micros};
 pub trait Clock: fmt::Debug + Send + Sync {
     /// The time of day. May jump either way.
     fn now(&self) -> Timestamp;
+
+    /// The time since some fixed moment. Does not jump when the time of day is corrected; as it stands here, for clocks that are never
+    /// corrected.
+    fn elapsed(&self) -> Duration {
+        self.now().since(Timestamp::from_micros(0))
+    }
+}
+
+/// When a broker was ready: kept as a length of time, so that a clock that was wrong then and was corrected since does no harm.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ready(Duration);
+
+impl Ready {
+    /// Ready at `time`, which is not later than now.
+    pub(super) fn at(time: Timestamp, clock: &dyn Clock) -> Self {
+        Self(clock.elapsed().saturating_sub(clock.now().since(time)))
+    }
+
+    /// When that was, by what the time of day is now.
+    pub(super) fn time(self, now: Timestamp, clock: &dyn Clock) -> Timestamp {
+        now.before(clock.elapsed().saturating_sub(self.0))
+    }
 }
 
 /// The clock of the machine.
@@ -25,6 +50,11 @@ impl Clock for SystemClock {
             Err(before) => -to_micros(before.duration()),
         };
         Timestamp::from_micros(micros)
+    }
+
+    fn elapsed(&self) -> Duration {
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        START.elapsed()
     }
 }
 

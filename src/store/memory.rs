@@ -15,8 +15,8 @@ use std::{
 use async_trait::async_trait;
 
 use super::{
-    Applied, Clock, Due, Error, Found, LIST_SCAN_ROWS, Listener, Opened, Page, Purged, Query,
-    Store, settled,
+    Applied, Clock, Due, Error, Found, LIST_BYTES, LIST_SCAN_ROWS, Listener, Opened, Page, Purged,
+    Query, Store, clock::Ready, settled,
 };
 use crate::domain::{
     self, Command, Effect, Moment, NewWait, Refusal, Summary, Timestamp, Wait, WaitId,
@@ -30,7 +30,7 @@ pub struct MemoryStore {
     /// which is what keeps the commits of one wait in order.
     tables: Arc<Mutex<Tables>>,
     clock: Arc<dyn Clock>,
-    ready: Timestamp,
+    ready: Ready,
     listener: OnceLock<Arc<dyn Listener>>,
     closed: AtomicBool,
 }
@@ -68,8 +68,8 @@ impl MemoryStore {
     fn over(tables: Arc<Mutex<Tables>>, clock: Arc<dyn Clock>, ready: Timestamp) -> Self {
         Self {
             tables,
+            ready: Ready::at(ready, &*clock),
             clock,
-            ready,
             listener: OnceLock::new(),
             closed: AtomicBool::new(false),
         }
@@ -130,9 +130,10 @@ impl Store for MemoryStore {
             return Ok(None);
         };
         let before = row.wait.record.clone();
+        let now = self.clock.now();
         let moment = Moment {
-            now: self.clock.now(),
-            ready: self.ready,
+            now,
+            ready: self.ready.time(now, &*self.clock),
         };
         let decision = domain::apply(&before, &command, moment);
         let after = match decision.effect {
@@ -178,14 +179,15 @@ impl Store for MemoryStore {
             waits: Vec::new(),
             next: None,
         };
-        let mut last = None;
+        let (mut last, mut bytes) = (None, 0);
         for (id, row) in rows.by_ref().take(LIST_SCAN_ROWS) {
             last = Some(*id);
             let summary = Summary::from(row.wait.clone());
             if query.matches(&summary) {
+                bytes += summary.size();
                 page.waits.push(summary);
             }
-            if page.waits.len() >= query.limit {
+            if page.waits.len() >= query.limit || bytes >= LIST_BYTES {
                 break;
             }
         }

@@ -159,6 +159,9 @@ impl Query {
 /// The most rows that a store looks at for one page of a list.
 pub const LIST_SCAN_ROWS: usize = 10_000;
 
+/// About the most bytes that the waits of one page come to. gRPC clients take 4 MiB unless they are set otherwise.
+pub const LIST_BYTES: usize = 1 << 20;
+
 /// One page of a list.
 #[derive(Clone, Debug)]
 pub struct Page {

@@ -12,9 +12,10 @@ use std::{
 };
 
 use abeyance::{
-    domain::{NewWait, State, Verdict, WaitId},
+    domain::{Command, NewWait, State, Timestamp, Verdict, WaitId},
     store::{
-        Error, ManualClock, Opened, Store,
+        Clock, Error, ManualClock, Opened, Store,
+        memory::MemoryStore,
         sqlite::{Options, SqliteStore},
     },
 };
@@ -22,7 +23,9 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use crate::store_fixture::{self, Env, START, cancel, key, namespace, new_wait, question, resolve};
+use crate::store_fixture::{
+    self, Env, SECOND, START, cancel, key, namespace, new_wait, options, question, resolve,
+};
 
 /// A connection of somebody else.
 fn stranger(dir: &Path) -> Connection {
@@ -351,4 +354,48 @@ fn write_until_the_disk_fails(dir: &Path) {
             let _ = std::io::stdout().write_all(format!("\nkept {id}\n").as_bytes());
         }
     });
+}
+
+/// A clock whose time of day can be corrected, which its other face does not notice.
+#[derive(Debug)]
+struct Corrected {
+    wall: ManualClock,
+    elapsed: ManualClock,
+}
+
+impl Clock for Corrected {
+    fn now(&self) -> Timestamp {
+        self.wall.now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.elapsed.elapsed()
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_was_ahead_at_the_start_grants_no_heartbeat_more_once_it_is_corrected() {
+    let day = Duration::from_secs(86_400);
+    let clock = Arc::new(Corrected {
+        wall: ManualClock::new(START.after(day)),
+        elapsed: ManualClock::new(START),
+    });
+    let store = MemoryStore::new(clock.clone(), clock.now());
+    let dir = TempDir::new().expect("a directory");
+    let embedded = SqliteStore::open(&options(dir.path(), clock.clone())).expect("opens");
+    clock.wall.set(START);
+    let stores: [&dyn Store; 2] = [&store, &embedded];
+    for (n, store) in stores.into_iter().enumerate() {
+        let mut new = Env::memory().new_wait();
+        new.id = WaitId::new(START, [n as u8; 10]);
+        new.heartbeat_timeout = Some(SECOND);
+        let id = new.id;
+        store.open(new).await.expect("opens");
+        store.apply(id, Command::MarkAsked).await.expect("asked");
+        clock.wall.advance(2 * SECOND);
+        clock.elapsed.advance(2 * SECOND);
+        let applied = store.apply(id, Command::Expire).await.expect("applies");
+        let record = applied.expect("it is there").record;
+        assert_eq!(record.state(), State::Expired, "{store:?}");
+    }
 }

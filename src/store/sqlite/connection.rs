@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use rusqlite::{Connection, OpenFlags, config::DbConfig};
+use rusqlite::{Connection, MAIN_DB, OpenFlags, config::DbConfig, ffi};
 
 use super::Options;
 
@@ -68,6 +68,17 @@ fn read_write(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags)?;
+    // SQLite opens a file that it may not write for reading, and says so at the first write.
+    if db.is_readonly(MAIN_DB)? {
+        let why = format!(
+            "{} cannot be written; check its owner and mode",
+            path.display()
+        );
+        return Err(rusqlite::Error::SqliteFailure(
+            ffi::Error::new(ffi::SQLITE_READONLY),
+            Some(why),
+        ));
+    }
     set_up(&db, options.busy_timeout)?;
     // A commit is on the disk before it is told of. Where a plain flush does not empty the disk's own cache (macOS), ask for
     // the one that does; elsewhere these say nothing new.

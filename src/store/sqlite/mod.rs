@@ -44,7 +44,9 @@ use self::{
     readers::Readers,
     writer::Writer,
 };
-use super::{Applied, Clock, Due, Error, Found, Listener, Opened, Page, Purged, Query, Store};
+use super::{
+    Applied, Clock, Due, Error, Found, Listener, Opened, Page, Purged, Query, Store, clock::Ready,
+};
 use crate::domain::{
     Command, KeyRing, NewWait, Timestamp, Wait, WaitId,
     limits::{Key, Namespace},
@@ -103,7 +105,7 @@ impl SqliteStore {
             },
             clock: Arc::clone(&options.clock),
             // The last thing before others can be served.
-            ready: options.clock.now(),
+            ready: Ready::at(options.clock.now(), &*options.clock),
             listener: Arc::clone(&listener),
             checkpoints: Arc::clone(&checkpoints),
             warned: Cell::new(None),

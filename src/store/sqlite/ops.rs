@@ -8,7 +8,7 @@ use crate::{
         self, Command, Effect, Moment, NewWait, Outcome, Record, Refusal, Timestamp, Wait, WaitId,
         time::to_micros, transition,
     },
-    store::{Applied, Clock, Opened, Purged, settled},
+    store::{Applied, Clock, Opened, Purged, clock::Ready, settled},
 };
 
 /// What to purge.
@@ -23,7 +23,7 @@ pub(super) struct Purge {
 pub(super) struct Transaction<'a> {
     pub(super) db: &'a Connection,
     pub(super) clock: &'a dyn Clock,
-    pub(super) ready: Timestamp,
+    pub(super) ready: Ready,
 }
 
 impl Transaction<'_> {
@@ -133,9 +133,10 @@ impl Transaction<'_> {
         let Some(before) = record else {
             return Ok(None);
         };
+        let now = self.clock.now();
         let moment = Moment {
-            now: self.clock.now(),
-            ready: self.ready,
+            now,
+            ready: self.ready.time(now, self.clock),
         };
         let decision = domain::apply(&before, command, moment);
         let (record, changed) = match decision.effect {

@@ -15,7 +15,7 @@ use crate::{
         State, Timestamp, Wait, WaitId,
         limits::{Key, Namespace},
     },
-    store::{Due, Error, Found, LIST_SCAN_ROWS, Page, Query},
+    store::{Due, Error, Found, LIST_BYTES, LIST_SCAN_ROWS, Page, Query},
 };
 
 /// The pool.
@@ -144,9 +144,10 @@ pub(super) fn list(db: &Connection, query: &Query) -> rusqlite::Result<Page> {
         next: None,
     };
     let mut last = None;
-    let mut scanned = 0;
+    let (mut scanned, mut bytes) = (0, 0);
     while let Some(row) = rows.next()? {
-        if scanned == LIST_SCAN_ROWS || page.waits.len() >= query.limit {
+        let full = page.waits.len() >= query.limit || bytes >= LIST_BYTES;
+        if full || scanned == LIST_SCAN_ROWS {
             page.next = last;
             break;
         }
@@ -154,6 +155,7 @@ pub(super) fn list(db: &Connection, query: &Query) -> rusqlite::Result<Page> {
         let summary = rows::summary(row)?;
         last = Some(summary.record.id);
         if query.matches(&summary) {
+            bytes += summary.size();
             page.waits.push(summary);
         }
     }

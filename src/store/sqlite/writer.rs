@@ -17,10 +17,7 @@ use super::{
     fault, ops,
     queue::{Bound, Job, Queue},
 };
-use crate::{
-    domain::Timestamp,
-    store::{Clock, Error, Listener},
-};
+use crate::store::{Clock, Error, Listener, clock::Ready};
 
 /// How often it complains: while a disk is full, every transaction fails.
 const WARN_EVERY: Duration = Duration::from_secs(10);
@@ -31,7 +28,7 @@ pub(super) struct Writer {
     pub(super) queue: Arc<Queue>,
     pub(super) batch: Bound,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) ready: Timestamp,
+    pub(super) ready: Ready,
     pub(super) listener: Arc<OnceLock<Arc<dyn Listener>>>,
     pub(super) checkpoints: Arc<Checkpoints>,
     /// When it last complained.
