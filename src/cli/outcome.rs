@@ -40,18 +40,14 @@ fn answer(payload_json: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same JSON without characters that could rewrite the screen or the order of what is read: JSON may hold them as they are, and as
-/// escapes.
+/// The same JSON with what could rewrite the screen as escapes. White space between its tokens stays.
 fn for_terminal(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for c in json.chars() {
-        match c {
-            '\u{7f}'..='\u{9f}'
-            | '\u{61c}'
-            | '\u{200e}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}' => safe.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => safe.push(c),
+        if output::is_unsafe(c) && !c.is_ascii_whitespace() {
+            safe.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            safe.push(c);
         }
     }
     safe
@@ -73,5 +69,19 @@ pub(super) fn describe(verdict: &Verdict) -> String {
         Verdict::Failed { reason, .. } => with_reason("failed", reason),
         Verdict::Expired { reason, .. } => with_reason("expired", reason),
         Verdict::Cancelled { reason } => with_reason("cancelled", reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_the_same_value_and_no_control() {
+        let json = "{\n  \"a\": \"\u{9b}31m\u{7f}\u{202e}\u{2028}é\"\n}";
+        let safe = for_terminal(json);
+        assert_eq!(safe, "{\n  \"a\": \"\\u009b31m\\u007f\\u202e\\u2028é\"\n}");
+        let value = |text| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        assert_eq!(value(json), value(&safe));
     }
 }
