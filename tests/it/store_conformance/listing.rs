@@ -1,10 +1,17 @@
 //! Reads: they see every commit, and lists are bounded.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use abeyance::{
-    domain::{Command, State, Summary, limits::Name},
-    store::{Found, LIST_SCAN_ROWS, Query},
+    domain::{
+        Command, State, Summary,
+        limits::{Labels, Name},
+    },
+    store::{Found, LIST_BYTES, LIST_SCAN_ROWS, Query},
 };
 use tokio::task::JoinSet;
 
@@ -247,4 +254,35 @@ pub async fn a_list_looks_at_a_bounded_number_of_rows(env: Env) {
         assert_eq!(second.waits[0].record.id, oldest);
         assert_eq!(second.next, None);
     }
+}
+
+/// gRPC clients refuse what is larger than 4 MiB, so no number of long labels may make a page that large.
+pub async fn a_page_is_bounded_in_bytes(env: Env) {
+    let long: BTreeMap<_, _> = (0..Labels::MAX)
+        .map(|n| (format!("{n:063}"), "\u{1f600}".repeat(256)))
+        .collect();
+    let mut made = BTreeSet::new();
+    for _ in 0..40 {
+        let mut new = env.new_wait();
+        new.spec.labels = Labels::new("labels", long.clone()).expect("within the limits");
+        made.insert(env.create(new).await.record.id);
+    }
+    let mut query = every(1000);
+    let mut seen = BTreeSet::new();
+    let mut pages = 0;
+    loop {
+        let page = env.store.list(query.clone()).await.expect("list");
+        let sizes: Vec<_> = page.waits.iter().map(Summary::size).collect();
+        // The one that reaches the bound is on the page.
+        let largest = sizes.iter().max().expect("no page is empty");
+        assert!(sizes.iter().sum::<usize>() < LIST_BYTES + largest);
+        seen.extend(page.waits.iter().map(|wait| wait.record.id));
+        pages += 1;
+        match page.next {
+            Some(before) => query.before = Some(before),
+            None => break,
+        }
+    }
+    assert_eq!(seen, made);
+    assert!(pages > 1, "all on one page");
 }

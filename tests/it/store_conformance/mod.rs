@@ -58,6 +58,7 @@ conformance! {
         a_list_goes_from_new_to_old_page_by_page,
         a_list_shows_what_is_asked_for,
         a_list_looks_at_a_bounded_number_of_rows,
+        a_page_is_bounded_in_bytes,
     ;
     keeping:
         a_purge_takes_what_was_settled_long_enough_ago,
