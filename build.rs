@@ -4,10 +4,12 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 7] = [
     "abeyance/v1/error_reason.proto",
     "abeyance/v1/inbox_service.proto",
+    "abeyance/v1/question.proto",
     "abeyance/v1/resolve_service.proto",
+    "abeyance/v1/results.proto",
     "abeyance/v1/wait.proto",
     "abeyance/v1/wait_service.proto",
 ];

@@ -3,14 +3,14 @@
 //! JSON means RFC 8259 in UTF-8 with at most 127 levels. What parsers read differently is refused: duplicate keys, lone
 //! surrogates, numbers beyond the exponent of a double, a byte order mark, anything after the value.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, HashSet},
-    fmt,
-    sync::Arc,
-};
+mod node;
+mod value;
 
+use std::{borrow::Cow, collections::HashSet, fmt, sync::Arc};
+
+pub use node::{Node, quote};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use value::Value;
 
 /// Valid JSON text. Cheap to clone. `Debug` shows only its length, since it may hold what must not be logged.
 #[derive(Clone, PartialEq, Eq)]
@@ -36,6 +36,16 @@ impl JsonText {
     /// Takes text that was checked when it was stored.
     pub fn from_store(text: String) -> Self {
         Self(text.into())
+    }
+
+    /// Takes a value that stands within text that was checked, such as [`Node`] gives.
+    pub fn part(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// How many levels the value has: 0 for a string, a number or another plain value.
+    pub fn levels(&self) -> usize {
+        node::levels(&self.0)
     }
 
     /// The text, as it was sent.
@@ -161,104 +171,6 @@ impl<'de> Visitor<'de> for KeySeed {
 
     fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
         Ok(Cow::Owned(key.to_owned()))
-    }
-}
-
-/// A JSON value that keeps the text of its numbers, which `serde_json::Value` does not.
-#[derive(PartialEq)]
-enum Value<'a> {
-    /// `null`, `true`, `false` or a number.
-    Plain(&'a str),
-    String(Cow<'a, str>),
-    Array(Vec<Value<'a>>),
-    Object(BTreeMap<Cow<'a, str>, Value<'a>>),
-}
-
-impl<'a> Value<'a> {
-    /// Reads text that [`JsonText::new`] found valid, in one pass.
-    fn of(text: &'a str) -> Self {
-        Reader { text, at: 0 }.value()
-    }
-}
-
-/// Finds the tokens of valid JSON. Its depth is bounded by the check before.
-struct Reader<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl<'a> Reader<'a> {
-    fn value(&mut self) -> Value<'a> {
-        match self.peek() {
-            b'{' => {
-                self.at += 1;
-                let mut members = BTreeMap::new();
-                while self.peek() != b'}' {
-                    let key = self.string();
-                    self.skip(b':');
-                    members.insert(key, self.value());
-                    self.skip(b',');
-                }
-                self.at += 1;
-                Value::Object(members)
-            }
-            b'[' => {
-                self.at += 1;
-                let mut items = Vec::new();
-                while self.peek() != b']' {
-                    items.push(self.value());
-                    self.skip(b',');
-                }
-                self.at += 1;
-                Value::Array(items)
-            }
-            b'"' => Value::String(self.string()),
-            _ => Value::Plain(self.take_until(|b| b.is_ascii_whitespace() || b",]}".contains(&b))),
-        }
-    }
-
-    /// The next byte that is not white space. Behind the end, a byte that ends everything.
-    fn peek(&mut self) -> u8 {
-        self.take_until(|b| !b.is_ascii_whitespace());
-        self.text.as_bytes().get(self.at).copied().unwrap_or(b'}')
-    }
-
-    fn skip(&mut self, byte: u8) {
-        if self.peek() == byte {
-            self.at += 1;
-        }
-    }
-
-    fn take_until(&mut self, end: impl Fn(u8) -> bool) -> &'a str {
-        let rest = &self.text[self.at..];
-        let length = rest.bytes().position(end).unwrap_or(rest.len());
-        self.at += length;
-        &rest[..length]
-    }
-
-    fn string(&mut self) -> Cow<'a, str> {
-        self.peek();
-        let start = self.at;
-        self.at += 1;
-        let mut escaped = false;
-        loop {
-            self.take_until(|b| b == b'"' || b == b'\\');
-            match self.text.as_bytes().get(self.at) {
-                Some(b'\\') => {
-                    escaped = true;
-                    self.at += 2;
-                }
-                _ => break,
-            }
-        }
-        self.at = (self.at + 1).min(self.text.len());
-        let quoted = &self.text[start..self.at];
-        if escaped {
-            // Valid by the check before; the quoted text would only compare more strictly.
-            serde_json::from_str(quoted).map_or(Cow::Borrowed(quoted), Cow::Owned)
-        } else {
-            Cow::Borrowed(quoted.trim_matches('"'))
-        }
     }
 }
 
