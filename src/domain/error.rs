@@ -2,7 +2,12 @@
 
 use std::fmt;
 
-use super::{outcome::State, time::Timestamp, wait::WaitId};
+use super::{
+    limits::{CallId, quoted},
+    outcome::State,
+    time::Timestamp,
+    wait::WaitId,
+};
 
 /// One fault of a request: where, and what is wrong there, in words that a person can act on. Never holds payload text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,11 +33,30 @@ impl Violation {
 #[non_exhaustive]
 pub enum Refusal {
     /// Fields are missing, malformed or beyond a limit. The caller's fault: mend all of them.
-    #[error("{}", Faults(.0))]
+    #[error("{}", told(.0, .0.len()))]
     InvalidFields(Vec<Violation>),
     /// A field that must hold JSON does not. The caller's fault.
     #[error("{}: {}", .0.field, .0.description)]
     InvalidJson(Violation),
+    /// The answer does not fit the question. Nothing was recorded: mend all of it and send it again.
+    #[error("the answer does not fit the question, and nothing was recorded: {}", .faults)]
+    InvalidAnswer {
+        /// The wait, as it was before.
+        wait_id: WaitId,
+        /// Every fault, by its place in the answer.
+        faults: Faults,
+    },
+    /// A tool call that the answer names was decided otherwise. Nothing of the answer was recorded.
+    #[error(
+        "the tool call {} is decided already, and otherwise; its decision stays, DescribeWait shows it",
+        quoted(.call.as_str())
+    )]
+    AlreadyDecided {
+        /// The wait.
+        wait_id: WaitId,
+        /// The first such call of the answer.
+        call: CallId,
+    },
     /// A `request_id` that was accepted before came with another body.
     #[error("this request_id was used before with another body; use a fresh one for each request")]
     RequestIdReused {
@@ -105,20 +129,62 @@ impl Refusal {
     }
 }
 
-struct Faults<'a>(&'a [Violation]);
+/// Faults of a request in the order in which they were found. The first hundred are kept, more than any reply has room for, so
+/// that a hostile request cannot make millions; the others are counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    first: Vec<Violation>,
+    total: usize,
+}
 
-impl fmt::Display for Faults<'_> {
+impl Faults {
+    const KEPT: usize = 100;
+
+    /// Adds a fault of `field`. The words are made only if there is room for them.
+    pub fn push(&mut self, field: impl FnOnce() -> String, description: impl Into<String>) {
+        if self.first.len() < Self::KEPT {
+            self.first.push(Violation::new(field(), description));
+        }
+        self.total += 1;
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// The first of them.
+    pub fn first(&self) -> &[Violation] {
+        &self.first
+    }
+
+    /// How many there are.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+}
+
+impl From<Vec<Violation>> for Faults {
+    fn from(mut first: Vec<Violation>) -> Self {
+        let total = first.len();
+        first.truncate(Self::KEPT);
+        Self { first, total }
+    }
+}
+
+impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            [] => f.write_str("the request is invalid"),
-            [first] => write!(f, "{}: {}", first.field, first.description),
-            [first, rest @ ..] => write!(
-                f,
-                "{}: {}; and {} more",
-                first.field,
-                first.description,
-                rest.len()
-            ),
+        f.write_str(&told(&self.first, self.total))
+    }
+}
+
+fn told(faults: &[Violation], total: usize) -> String {
+    match (faults, total) {
+        ([], _) => "the request is invalid".to_owned(),
+        ([first, ..], 1) => format!("{}: {}", first.field, first.description),
+        ([first, ..], n) => {
+            let more = n - 1;
+            format!("{}: {}; and {more} more", first.field, first.description)
         }
     }
 }

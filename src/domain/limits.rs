@@ -131,6 +131,29 @@ checked_text! {
 }
 
 checked_text! {
+    /// The id of a tool call: 1 to 256 characters, none of them a control character.
+    CallId, |text| plain(text, "an id", 1, 256)
+}
+
+checked_text! {
+    /// The name of a tool: 1 to 256 characters, none of them a control character.
+    ToolName, |text| plain(text, "a tool's name", 1, 256)
+}
+
+checked_text! {
+    /// Who answers, as they say: up to 256 characters, none of them a control character.
+    AnsweredBy, |text| plain(text, "a name", 0, 256)
+}
+
+checked_text! {
+    /// What is asked, in words for people: up to 4096 characters. Line breaks are welcome.
+    Description, |text| match text.chars().count() {
+        n if n > 4096 => Err(format!("is {n} characters long; at most 4096 are taken")),
+        _ => Ok(text.into()),
+    }
+}
+
+checked_text! {
     /// A namespace: 1 to 64 of `a-z`, `0-9`, `-`, `_` and `.`, beginning with a letter or a digit. Empty means `default`.
     Namespace, |text| namespace(text)
 }
@@ -203,7 +226,7 @@ impl Labels {
 }
 
 /// A map's key as it stands in the path of a fault: quoted, escaped, and cut if it is long.
-fn quoted(key: &str) -> String {
+pub(crate) fn quoted(key: &str) -> String {
     let mut short: String = key.chars().take(64).collect();
     if short.len() < key.len() {
         short.push('…');

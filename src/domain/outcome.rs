@@ -1,10 +1,11 @@
 //! How a wait ends.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use super::{
-    json::JsonText,
-    limits::{ErrorType, Reason, RequestId},
+    json::{JsonText, same_if_any},
+    limits::{AnsweredBy, ErrorType, Reason, RequestId},
+    results::Decided,
     time::Timestamp,
 };
 
@@ -57,6 +58,8 @@ pub struct Outcome {
     pub ending: Ending,
     /// The resolver's id for the request that won, if it gave one.
     pub request_id: Option<RequestId>,
+    /// Of a wait that asked about tool calls: what its worker goes on with, however it ended.
+    pub decided: Option<Arc<Decided>>,
 }
 
 impl Outcome {
@@ -92,19 +95,18 @@ pub enum Ending {
     },
 }
 
-/// An answer.
+/// An answer, as it is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// JSON, byte for byte as it was sent.
-    FreeJson(JsonText),
-}
-
-impl Answer {
-    /// Whether a repeat says the same: the same JSON value, numbers by their text, objects unordered.
-    pub fn same(&self, other: &Self) -> bool {
-        let (Self::FreeJson(a), Self::FreeJson(b)) = (self, other);
-        a.same_value(b)
-    }
+    /// JSON, byte for byte as it was sent: to a free question, or to a form.
+    Json {
+        /// The text.
+        json: JsonText,
+        /// Who answered, as they say.
+        answered_by: Option<AnsweredBy>,
+    },
+    /// Decisions on tool calls: [`Outcome::decided`].
+    Decisions,
 }
 
 /// The end of a wait without an answer, as the resolver told it.
@@ -121,10 +123,7 @@ pub struct Failure {
 impl Failure {
     /// Whether a repeat says the same: the same reason and type, and details of the same JSON value.
     pub fn same(&self, other: &Self) -> bool {
-        let same_details = match (&self.details, &other.details) {
-            (Some(a), Some(b)) => a.same_value(b),
-            (a, b) => a.is_none() && b.is_none(),
-        };
+        let same_details = same_if_any(self.details.as_ref(), other.details.as_ref());
         self.reason == other.reason && self.error_type == other.error_type && same_details
     }
 }

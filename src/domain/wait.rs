@@ -1,13 +1,14 @@
 //! The wait: the record, and what is always true of it.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
 use super::{
-    json::JsonText,
     limits::{Key, Labels, Name, Namespace, RequestId},
     outcome::{Outcome, State},
+    question::Question,
+    results::Decided,
     time::{Timestamp, to_micros},
 };
 
@@ -70,21 +71,6 @@ impl FromStr for WaitId {
     }
 }
 
-/// What is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// Any JSON, kept byte for byte. Any JSON answers it.
-    FreeJson(JsonText),
-}
-
-impl Question {
-    /// Whether two questions are the same: the same JSON value, numbers by their text, objects unordered.
-    pub fn same(&self, other: &Self) -> bool {
-        let (Self::FreeJson(a), Self::FreeJson(b)) = (self, other);
-        a.same_value(b)
-    }
-}
-
 /// Where the timeout of a wait came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutSource {
@@ -134,11 +120,31 @@ pub struct Record {
     pub heartbeat_time: Option<Timestamp>,
     /// When something was last recorded of this wait. Time never runs backwards from here.
     pub last_time: Timestamp,
+    /// What partial answers have decided so far. Once there is an outcome it stands there.
+    pub decided: Option<Arc<Decided>>,
     /// The outcome. While there is none the wait is pending.
     pub outcome: Option<Outcome>,
 }
 
 impl Record {
+    /// What is decided of its tool calls, whether or not it is settled.
+    pub fn decided(&self) -> Option<&Arc<Decided>> {
+        match &self.outcome {
+            Some(outcome) => outcome.decided.as_ref(),
+            None => self.decided.as_ref(),
+        }
+    }
+
+    /// How many of its tool calls are decided and how many are not, while it is open and asks about any.
+    pub fn progress(&self) -> Option<Progress> {
+        let calls = self.question.as_ref()?.requests()?.calls().len();
+        let decided = self.decided.as_ref().map_or(0, |d| d.entries().len());
+        self.outcome.is_none().then(|| Progress {
+            decided,
+            pending: calls.saturating_sub(decided),
+        })
+    }
+
     /// What has become of the wait.
     pub fn state(&self) -> State {
         self.outcome.as_ref().map_or(State::Pending, Outcome::state)
@@ -162,6 +168,15 @@ impl Record {
     }
 }
 
+/// How far the decisions on a wait's tool calls are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// How many calls are decided.
+    pub decided: usize,
+    /// How many are not.
+    pub pending: usize,
+}
+
 /// A wait, whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
@@ -182,6 +197,8 @@ pub struct Summary {
     pub record: Record,
     /// How the wait was settled and when, if it was.
     pub settled: Option<(State, Timestamp)>,
+    /// How far the decisions are, while it is open and asks about tool calls.
+    pub progress: Option<Progress>,
 }
 
 impl Summary {
@@ -189,9 +206,7 @@ impl Summary {
     pub fn state(&self) -> State {
         self.settled.map_or(State::Pending, |(state, _)| state)
     }
-}
 
-impl Summary {
     /// About how many bytes it takes to tell.
     pub fn size(&self) -> usize {
         let spec = &self.spec;
@@ -206,10 +221,13 @@ impl Summary {
 impl From<Wait> for Summary {
     fn from(wait: Wait) -> Self {
         let settled = (wait.record.outcome.as_ref()).map(|o| (o.state(), o.settle_time));
+        let progress = wait.record.progress();
         Self {
+            progress,
             spec: wait.spec,
             record: Record {
                 question: None,
+                decided: None,
                 outcome: None,
                 ..wait.record
             },
@@ -261,6 +279,7 @@ impl NewWait {
                 ask_time: None,
                 heartbeat_time: None,
                 last_time: now,
+                decided: None,
                 outcome: None,
             },
         }

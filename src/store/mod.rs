@@ -12,6 +12,7 @@ pub mod clock;
 mod error;
 pub mod memory;
 pub mod sqlite;
+mod text;
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -184,6 +185,7 @@ pub struct Due {
 pub(crate) fn settled(record: Record, outcome: Outcome) -> Record {
     Record {
         last_time: outcome.settle_time,
+        decided: None,
         outcome: Some(outcome),
         ..record
     }

@@ -59,6 +59,14 @@ impl JsonText {
     }
 }
 
+/// Whether both are there and the same value, or neither is.
+pub fn same_if_any(a: Option<&JsonText>, b: Option<&JsonText>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a.same_value(b),
+        (a, b) => a.is_none() && b.is_none(),
+    }
+}
+
 impl fmt::Debug for JsonText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "JsonText({} bytes)", self.0.len())

@@ -1,9 +1,10 @@
 //! Who wins. One function decides every command on a wait, as a pure function of the record, the command and the time; the
 //! stores call it inside their transaction and write what it says. There is no second way to end a wait.
 //!
-//! One file for each family of commands: `settle` holds resolve, fail and cancel; `overdue` expiry and heartbeat loss; `note`
+//! One file for each family of commands: `settle` holds resolve, fail and cancel; `decide` what decides tool calls; `overdue` expiry and heartbeat loss; `note`
 //! what is recorded without ending the wait; `open` whether a wait that is opened again is the same.
 
+mod decide;
 mod note;
 mod open;
 mod overdue;
@@ -13,22 +14,72 @@ pub use open::reopen;
 
 use super::{
     error::Refusal,
-    limits::{Reason, RequestId},
-    outcome::{Answer, Failure, Outcome},
+    json::JsonText,
+    limits::{AnsweredBy, Limits, Reason, RequestId},
+    outcome::{Failure, Outcome},
+    question::Question,
+    results::{Results, UnknownKeys},
     time::Timestamp,
-    wait::{Question, Record},
+    wait::Record,
 };
+
+/// An answer as it was sent. What it means depends on the question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submission {
+    /// The answer itself.
+    pub body: Body,
+    /// Who answers, as they say.
+    pub answered_by: Option<AnsweredBy>,
+    /// Whether it decides only those tool calls that it names.
+    pub partial: bool,
+    /// Whether somebody held it against the form that is asked. A form never changes, so this stays true; for other questions it
+    /// says nothing. The rules do not do so themselves: a schema's check takes too long to be made inside a transaction.
+    pub fits_form: bool,
+    /// What becomes of keys that nobody knows.
+    pub unknown_keys: UnknownKeys,
+    /// The most bytes that the answers to one wait may come to together: what the operator allows for one.
+    pub max_bytes: usize,
+    /// The resolver's id for it.
+    pub request_id: Option<RequestId>,
+}
+
+/// The two ways to write an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// JSON text.
+    Json(JsonText),
+    /// Decisions on tool calls.
+    Results(Results<String>),
+}
+
+impl Submission {
+    /// An answer in JSON from nobody in particular.
+    pub fn json(json: JsonText) -> Self {
+        Self {
+            body: Body::Json(json),
+            answered_by: None,
+            partial: false,
+            fits_form: false,
+            unknown_keys: UnknownKeys::default(),
+            max_bytes: Limits::default().payload_bytes,
+            request_id: None,
+        }
+    }
+
+    /// How many bytes of text it holds.
+    pub fn bytes(&self) -> usize {
+        match &self.body {
+            Body::Json(json) => json.as_str().len(),
+            Body::Results(results) => results.bytes(),
+        }
+    }
+}
 
 /// Something that somebody wants of a wait.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// A resolver answers.
-    Resolve {
-        /// The answer.
-        answer: Answer,
-        /// The resolver's id for it.
-        request_id: Option<RequestId>,
-    },
+    /// A resolver answers. Boxed: it is larger than all others.
+    Resolve(Box<Submission>),
     /// A resolver ends the wait without an answer.
     Fail {
         /// Why.
@@ -90,6 +141,8 @@ pub enum Verdict {
     Repeat,
     /// There was nothing to do: a wait not yet overdue, a settled one that was to be cancelled, marked or expired.
     Nothing,
+    /// Nothing was recorded: the answer must first be held against the form that is asked, see [`Submission::fits_form`].
+    CheckForm,
 }
 
 impl Decision {
@@ -144,12 +197,12 @@ pub fn apply(record: &Record, command: &Command, moment: Moment) -> Decision {
         };
     }
     match command {
-        Command::Resolve { answer, request_id } => settle::resolve(record, answer, request_id, now),
+        Command::Resolve(submission) => settle::resolve(record, submission, now),
         Command::Fail {
             failure,
             request_id,
-        } => settle::fail(failure, request_id, now),
-        Command::Cancel { reason } => settle::cancel(reason, now),
+        } => settle::fail(record, failure, request_id, now),
+        Command::Cancel { reason } => settle::cancel(record, reason, now),
         Command::Expire => overdue::not_yet(record, moment),
         Command::SetQuestion(question) => note::set_question(record, question, now),
         Command::MarkAsked => note::mark_asked(record, now),
@@ -160,9 +213,7 @@ pub fn apply(record: &Record, command: &Command, moment: Moment) -> Decision {
 /// Judges a command on a wait that has an outcome. Nothing is ever written.
 fn on_settled(record: &Record, outcome: &Outcome, command: &Command) -> Decision {
     match command {
-        Command::Resolve { answer, request_id } => {
-            settle::resolve_again(record, outcome, answer, request_id)
-        }
+        Command::Resolve(submission) => settle::resolve_again(record, outcome, submission),
         Command::Fail {
             failure,
             request_id,

@@ -1,11 +1,7 @@
 //! What is recorded of an open wait without ending it.
 
 use super::{Decision, Verdict};
-use crate::domain::{
-    error::Refusal,
-    time::Timestamp,
-    wait::{Question, Record},
-};
+use crate::domain::{error::Refusal, question::Question, time::Timestamp, wait::Record};
 
 pub(super) fn set_question(record: &Record, question: &Question, now: Timestamp) -> Decision {
     if is_set_to(record, question) {

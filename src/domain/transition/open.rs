@@ -2,7 +2,8 @@
 
 use crate::domain::{
     error::Refusal,
-    wait::{NewWait, Question, Wait},
+    question::Question,
+    wait::{NewWait, Wait},
 };
 
 /// Judges an open that met a wait under the same key, or the same `request_id` where it has no key. Timeout and labels of the

@@ -1,6 +1,6 @@
 //! Expiry and heartbeat loss. A wait is over when the clock says so, whether or not a timer fired.
 
-use super::{Decision, Moment, Verdict};
+use super::{Decision, Moment, Verdict, settle};
 use crate::domain::{
     outcome::{Ending, ExpiryCause, Outcome},
     time::{self, Timestamp},
@@ -31,6 +31,7 @@ pub(super) fn check(record: &Record, moment: Moment) -> Option<Outcome> {
     };
     Some(Outcome {
         settle_time: now,
+        decided: settle::denied(record, &reason),
         ending: Ending::Expired { cause, reason },
         request_id: None,
     })

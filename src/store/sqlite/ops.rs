@@ -5,10 +5,10 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::{queue::Written, rows, statements};
 use crate::{
     domain::{
-        self, Command, Effect, Moment, NewWait, Outcome, Record, Refusal, Timestamp, Wait, WaitId,
-        time::to_micros, transition,
+        self, Command, Decided, Effect, Moment, NewWait, Outcome, Record, Refusal, Timestamp, Wait,
+        WaitId, time::to_micros, transition,
     },
-    store::{Applied, Clock, Opened, Purged, clock::Ready, settled},
+    store::{Applied, Clock, Opened, Purged, clock::Ready, settled, text},
 };
 
 /// What to purge.
@@ -86,7 +86,7 @@ impl Transaction<'_> {
         }
         self.db
             .prepare_cached(
-                "INSERT INTO pending (id, due_time, ask_time, heartbeat_time, last_time) VALUES (?1, ?2, ?3, ?4, ?5)",
+                "INSERT INTO pending (id, due_time, ask_time, heartbeat_time, last_time, calls) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )?
             .execute(params![
                 record.id.as_bytes(),
@@ -94,6 +94,7 @@ impl Transaction<'_> {
                 record.ask_time.map(Timestamp::as_micros),
                 record.heartbeat_time.map(Timestamp::as_micros),
                 record.last_time.as_micros(),
+                rows::progress_columns(record).0,
             ])?;
         Ok(true)
     }
@@ -160,11 +161,20 @@ impl Transaction<'_> {
             .prepare_cached("DELETE FROM pending WHERE id = ?1")?
             .execute([record.id.as_bytes()])?;
         expect_one(deleted)?;
+        if record.decided.is_some() {
+            let deleted = self
+                .db
+                .prepare_cached("DELETE FROM decisions WHERE id = ?1")?
+                .execute([record.id.as_bytes()])?;
+            expect_one(deleted)?;
+        }
         let ending = rows::EndingColumns::of(&outcome.ending);
+        let decided = outcome.decided.as_deref();
         self.db
             .prepare_cached(
                 "INSERT INTO outcomes (id, state, settle_time, ask_time, heartbeat_time, cause, request_id, error_type, \
-                 reason, payload_kind, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                 reason, payload_kind, payload, answered_by, results, entries) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
             )?
             .execute(params![
                 record.id.as_bytes(),
@@ -178,15 +188,20 @@ impl Transaction<'_> {
                 ending.reason,
                 ending.payload_kind,
                 ending.payload,
+                ending.answered_by,
+                decided.map(|d| d.json().as_str()),
+                decided.map(text::of_entries),
             ])?;
         Ok(())
     }
 
     fn update(&self, before: &Record, after: &Record) -> rusqlite::Result<()> {
+        let (calls, decided) = rows::progress_columns(after);
         let updated = self
             .db
             .prepare_cached(
-                "UPDATE pending SET due_time = ?2, ask_time = ?3, heartbeat_time = ?4, last_time = ?5 WHERE id = ?1",
+                "UPDATE pending SET due_time = ?2, ask_time = ?3, heartbeat_time = ?4, last_time = ?5, calls = ?6, \
+                 decided = ?7 WHERE id = ?1",
             )?
             .execute(params![
                 after.id.as_bytes(),
@@ -194,8 +209,11 @@ impl Transaction<'_> {
                 after.ask_time.map(Timestamp::as_micros),
                 after.heartbeat_time.map(Timestamp::as_micros),
                 after.last_time.as_micros(),
+                calls,
+                decided,
             ])?;
         expect_one(updated)?;
+        self.keep_decisions(before, after)?;
         if before.question.is_some() || after.question.is_none() {
             return Ok(());
         }
@@ -205,6 +223,25 @@ impl Transaction<'_> {
             .prepare_cached("UPDATE waits SET question_kind = ?2, question = ?3 WHERE id = ?1")?
             .execute(params![after.id.as_bytes(), kind, text])?;
         expect_one(updated)
+    }
+
+    fn keep_decisions(&self, before: &Record, after: &Record) -> rusqlite::Result<()> {
+        let news = after.decided.as_deref().filter(|decided| {
+            let recorded = before.decided.as_deref();
+            recorded.map(Decided::entries) != Some(decided.entries())
+        });
+        if let Some(decided) = news {
+            self.db
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO decisions (id, results, entries) VALUES (?1, ?2, ?3)",
+                )?
+                .execute(params![
+                    after.id.as_bytes(),
+                    decided.json().as_str(),
+                    text::of_entries(decided)
+                ])?;
+        }
+        Ok(())
     }
 
     /// Deletes what is old enough.

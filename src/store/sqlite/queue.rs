@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::ops::{Purge, Transaction};
 use crate::{
-    domain::{Answer, Command, NewWait, Question, Record, WaitId},
+    domain::{Command, NewWait, Question, Record, WaitId},
     store::{Applied, Error, Listener, Opened, Purged},
 };
 
@@ -113,17 +113,14 @@ impl Job {
     /// About how much memory it holds.
     fn bytes(&self) -> usize {
         let payload = match self {
-            Self::Open(task) => task.input.question.as_ref().map_or(0, question_bytes),
+            Self::Open(task) => task.input.question.as_ref().map_or(0, Question::bytes),
             Self::Apply(task) => match &task.input.1 {
-                Command::Resolve { answer, .. } => {
-                    let Answer::FreeJson(json) = answer;
-                    json.as_str().len()
-                }
+                Command::Resolve(submission) => submission.bytes(),
                 Command::Fail { failure, .. } => {
                     let details = failure.details.as_ref();
                     failure.reason.as_str().len() + details.map_or(0, |d| d.as_str().len())
                 }
-                Command::SetQuestion(question) => question_bytes(question),
+                Command::SetQuestion(question) => question.bytes(),
                 Command::Cancel { reason } => reason.as_str().len(),
                 Command::Expire | Command::MarkAsked | Command::Heartbeat => 0,
             },
@@ -131,11 +128,6 @@ impl Job {
         };
         JOB_BYTES + payload
     }
-}
-
-fn question_bytes(question: &Question) -> usize {
-    let Question::FreeJson(json) = question;
-    json.as_str().len()
 }
 
 /// A bound on jobs by number and by weight.

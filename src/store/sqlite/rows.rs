@@ -1,13 +1,16 @@
 //! Rows to waits and back: every number that stands for something is written down here, once.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use rusqlite::{Row, types::Type};
 
-use crate::domain::{
-    Answer, Ending, ExpiryCause, Failure, JsonText, Outcome, Question, Record, Spec, State,
-    Summary, TimeoutSource, Timestamp, Wait, WaitId,
-    limits::{ErrorType, Key, Labels, Name, Namespace, Reason, RequestId},
+use crate::{
+    domain::{
+        Answer, Decided, Ending, ExpiryCause, Failure, JsonText, Outcome, Progress, Question,
+        Record, Spec, State, Summary, TimeoutSource, Timestamp, Wait, WaitId,
+        limits::{AnsweredBy, ErrorType, Key, Labels, Name, Namespace, Reason, RequestId},
+    },
+    store::text,
 };
 
 /// Where the columns of [`super::statements`] stand.
@@ -31,17 +34,24 @@ mod at {
     pub(super) const SETTLE_TIME: usize = 16;
     pub(super) const SETTLED_ASK_TIME: usize = 17;
     pub(super) const SETTLED_HEARTBEAT_TIME: usize = 18;
-    pub(super) const QUESTION_KIND: usize = 19;
-    pub(super) const QUESTION: usize = 20;
-    pub(super) const CAUSE: usize = 21;
-    pub(super) const REQUEST_ID: usize = 22;
-    pub(super) const ERROR_TYPE: usize = 23;
-    pub(super) const REASON: usize = 24;
-    pub(super) const PAYLOAD_KIND: usize = 25;
-    pub(super) const PAYLOAD: usize = 26;
+    pub(super) const CALLS: usize = 19;
+    pub(super) const DECIDED: usize = 20;
+    pub(super) const QUESTION_KIND: usize = 21;
+    pub(super) const QUESTION: usize = 22;
+    pub(super) const CAUSE: usize = 23;
+    pub(super) const REQUEST_ID: usize = 24;
+    pub(super) const ERROR_TYPE: usize = 25;
+    pub(super) const REASON: usize = 26;
+    pub(super) const PAYLOAD_KIND: usize = 27;
+    pub(super) const PAYLOAD: usize = 28;
+    pub(super) const ANSWERED_BY: usize = 29;
+    pub(super) const RESULTS: usize = 30;
+    pub(super) const ENTRIES: usize = 31;
 }
 
-const FREE_JSON: i64 = 1;
+const JSON: i64 = 1;
+const DEFERRED: i64 = 2;
+const FORM: i64 = 3;
 
 /// A whole wait.
 pub(super) fn wait(row: &Row<'_>) -> rusqlite::Result<Wait> {
@@ -54,14 +64,33 @@ pub(super) fn wait(row: &Row<'_>) -> rusqlite::Result<Wait> {
 
 /// What the rules decide upon.
 pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
-    Ok(Record {
+    let mut record = Record {
         question: question(row)?,
-        outcome: match settled(row)? {
-            Some((state, settle_time)) => Some(outcome(row, state, settle_time)?),
-            None => None,
-        },
         ..record_without_payloads(row)?
-    })
+    };
+    let decided = decided(row, record.question.as_ref())?;
+    match settled(row)? {
+        Some((state, settle_time)) => {
+            record.outcome = Some(outcome(row, state, settle_time, decided)?);
+        }
+        None => record.decided = decided,
+    }
+    Ok(record)
+}
+
+/// What is decided of the wait's tool calls.
+fn decided(row: &Row<'_>, question: Option<&Question>) -> rusqlite::Result<Option<Arc<Decided>>> {
+    let Some(results) = row.get::<_, Option<String>>(at::RESULTS)? else {
+        return Ok(None);
+    };
+    let Some(requests) = question.and_then(Question::requests) else {
+        let fault = "decisions on tool calls, and no such question";
+        return Err(broken(at::RESULTS, Type::Text, fault));
+    };
+    let entries: String = row.get(at::ENTRIES)?;
+    text::to_decided(results, &entries, requests)
+        .map(|decided| Some(Arc::new(decided)))
+        .map_err(|fault| broken(at::RESULTS, Type::Text, fault))
 }
 
 /// What lists show. Works on rows without the long columns.
@@ -70,7 +99,20 @@ pub(super) fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
         spec: spec(row)?,
         record: record_without_payloads(row)?,
         settled: settled(row)?,
+        progress: progress(row)?,
     })
+}
+
+/// How far the decisions are. Only waits about tool calls have any, and only while they are open.
+fn progress(row: &Row<'_>) -> rusqlite::Result<Option<Progress>> {
+    let (calls, decided): (Option<u32>, Option<u32>) = (row.get(at::CALLS)?, row.get(at::DECIDED)?);
+    let (Some(calls @ 1..), Some(decided)) = (calls, decided) else {
+        return Ok(None);
+    };
+    Ok(Some(Progress {
+        decided: decided as usize,
+        pending: calls.saturating_sub(decided) as usize,
+    }))
 }
 
 fn spec(row: &Row<'_>) -> rusqlite::Result<Spec> {
@@ -109,6 +151,7 @@ fn record_without_payloads(row: &Row<'_>) -> rusqlite::Result<Record> {
         heartbeat_time: maybe_time(row, heartbeat)?,
         // Missing only if a wait is neither pending nor settled, which is a fault of the file.
         last_time: time(row, last)?,
+        decided: None,
         outcome: None,
     })
 }
@@ -135,14 +178,23 @@ pub(super) fn state_number(outcome: &Outcome) -> i64 {
     }
 }
 
-fn outcome(row: &Row<'_>, state: State, settle_time: Timestamp) -> rusqlite::Result<Outcome> {
+fn outcome(
+    row: &Row<'_>,
+    state: State,
+    settle_time: Timestamp,
+    decided: Option<Arc<Decided>>,
+) -> rusqlite::Result<Outcome> {
     let request_id: Option<String> = row.get(at::REQUEST_ID)?;
     let reason = || row.get::<_, String>(at::REASON);
     let ending = match state {
         State::Resolved => match row.get(at::PAYLOAD_KIND)? {
-            FREE_JSON => Ending::Resolved(Answer::FreeJson(JsonText::from_store(
-                row.get(at::PAYLOAD)?,
-            ))),
+            JSON => Ending::Resolved(Answer::Json {
+                json: JsonText::from_store(row.get(at::PAYLOAD)?),
+                answered_by: row
+                    .get::<_, Option<String>>(at::ANSWERED_BY)?
+                    .map(AnsweredBy::from_store),
+            }),
+            DEFERRED => Ending::Resolved(Answer::Decisions),
             n => return Err(unknown(at::PAYLOAD_KIND, n)),
         },
         State::Failed => Ending::Failed(Failure {
@@ -170,6 +222,7 @@ fn outcome(row: &Row<'_>, state: State, settle_time: Timestamp) -> rusqlite::Res
         settle_time,
         ending,
         request_id: request_id.map(RequestId::from_store),
+        decided,
     })
 }
 
@@ -181,20 +234,26 @@ pub(super) struct EndingColumns<'a> {
     pub(super) reason: Option<&'a str>,
     pub(super) payload_kind: Option<i64>,
     pub(super) payload: Option<&'a str>,
+    pub(super) answered_by: Option<&'a str>,
 }
 
 impl<'a> EndingColumns<'a> {
     pub(super) fn of(ending: &'a Ending) -> Self {
         match ending {
-            Ending::Resolved(Answer::FreeJson(json)) => Self {
-                payload_kind: Some(FREE_JSON),
+            Ending::Resolved(Answer::Json { json, answered_by }) => Self {
+                payload_kind: Some(JSON),
                 payload: Some(json.as_str()),
+                answered_by: answered_by.as_ref().map(AnsweredBy::as_str),
+                ..Self::default()
+            },
+            Ending::Resolved(Answer::Decisions) => Self {
+                payload_kind: Some(DEFERRED),
                 ..Self::default()
             },
             Ending::Failed(failure) => Self {
                 error_type: Some(failure.error_type.as_str()),
                 reason: Some(failure.reason.as_str()),
-                payload_kind: failure.details.as_ref().map(|_| FREE_JSON),
+                payload_kind: failure.details.as_ref().map(|_| JSON),
                 payload: failure.details.as_ref().map(JsonText::as_str),
                 ..Self::default()
             },
@@ -215,21 +274,40 @@ impl<'a> EndingColumns<'a> {
 }
 
 fn question(row: &Row<'_>) -> rusqlite::Result<Option<Question>> {
-    Ok(match row.get::<_, Option<i64>>(at::QUESTION_KIND)? {
-        None => None,
-        Some(FREE_JSON) => Some(Question::FreeJson(JsonText::from_store(
-            row.get(at::QUESTION)?,
-        ))),
-        Some(n) => return Err(unknown(at::QUESTION_KIND, n)),
-    })
+    let Some(kind) = row.get::<_, Option<i64>>(at::QUESTION_KIND)? else {
+        return Ok(None);
+    };
+    let stored = || row.get::<_, String>(at::QUESTION);
+    let question = match kind {
+        JSON => return Ok(Some(Question::FreeJson(JsonText::from_store(stored()?)))),
+        DEFERRED => text::to_requests(&stored()?).map(Question::Deferred),
+        FORM => text::to_form(&stored()?).map(Question::Form),
+        n => return Err(unknown(at::QUESTION_KIND, n)),
+    };
+    question
+        .map(Some)
+        .map_err(|fault| broken(at::QUESTION, Type::Text, fault))
 }
 
 /// A question's kind and text.
-pub(super) fn question_columns(question: Option<&Question>) -> (Option<i64>, Option<&str>) {
+pub(super) fn question_columns(question: Option<&Question>) -> (Option<i64>, Option<Cow<'_, str>>) {
     match question {
         None => (None, None),
-        Some(Question::FreeJson(json)) => (Some(FREE_JSON), Some(json.as_str())),
+        Some(Question::FreeJson(json)) => (Some(JSON), Some(json.as_str().into())),
+        Some(Question::Deferred(requests)) => {
+            (Some(DEFERRED), Some(text::of_requests(requests).into()))
+        }
+        Some(Question::Form(form)) => (Some(FORM), Some(text::of_form(form).into())),
     }
+}
+
+/// How many tool calls an open wait asks about, and how many of them are decided.
+pub(super) fn progress_columns(record: &Record) -> (i64, i64) {
+    // At most `Requests::MAX`.
+    record.progress().map_or((0, 0), |progress| {
+        let calls = progress.decided + progress.pending;
+        (calls as i64, progress.decided as i64)
+    })
 }
 
 fn timeout_source(row: &Row<'_>) -> rusqlite::Result<TimeoutSource> {

@@ -7,12 +7,15 @@ macro_rules! columns {
         "w.id, w.create_time, w.timeout, w.timeout_source, w.expire_time, w.heartbeat_timeout, w.question_later, \
          w.namespace, w.name, w.key, w.labels, w.token_key, \
          p.last_time, p.ask_time, p.heartbeat_time, \
-         o.state, o.settle_time, o.ask_time, o.heartbeat_time"
+         o.state, o.settle_time, o.ask_time, o.heartbeat_time, \
+         p.calls, p.decided"
     };
     (whole) => {
         concat!(
             columns!(),
-            ", w.question_kind, w.question, o.cause, o.request_id, o.error_type, o.reason, o.payload_kind, o.payload"
+            ", w.question_kind, w.question, o.cause, o.request_id, o.error_type, o.reason, o.payload_kind, o.payload, \
+             o.answered_by, coalesce(o.results, iif(p.decided > 0, (SELECT results FROM decisions WHERE id = w.id), NULL)), \
+             coalesce(o.entries, iif(p.decided > 0, (SELECT entries FROM decisions WHERE id = w.id), NULL))"
         )
     };
 }
