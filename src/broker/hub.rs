@@ -52,7 +52,10 @@ impl Listener for Hub {
     fn committed(&self, record: &Record) {
         match &record.outcome {
             Some(outcome) => self.registry.publish(record.id, outcome),
-            None => self.alarm.not_later_than(record.due_time()),
+            None => {
+                self.registry.publish_part(record);
+                self.alarm.not_later_than(record.due_time());
+            }
         }
         if self.changes.receiver_count() > 0 {
             // It fails only if the last watcher left just now.

@@ -11,6 +11,7 @@
 mod drain;
 mod error;
 mod expiry;
+mod forms;
 mod hub;
 mod registry;
 mod request;
@@ -22,18 +23,22 @@ use std::{fmt, future::Future, sync::Arc};
 
 pub use drain::Drain;
 pub use error::Error;
+pub use registry::{News, Part};
 pub use request::{Filter, Open, Options};
 pub use subscription::{Attached, Subscription};
 pub use watch::{Told, Watch};
 
 use crate::{
     domain::{
-        Command, KeyRing, NewWait, Record, Refusal, State, Summary, Timestamp, Token, Verdict,
-        Wait, WaitId, deadline,
+        Command, KeyRing, NewWait, Question, Record, Refusal, State, Submission, Summary,
+        Timestamp, Token, Verdict, Wait, WaitId, deadline,
         limits::{Key, Limits, Namespace},
     },
     store::{Found, Opened, Page, Query, Store},
 };
+
+/// Where an open names its question.
+const SPEC_QUESTION: &str = "spec.question";
 
 /// The broker. Cheap to clone; all clones are the same broker.
 #[derive(Clone)]
@@ -45,6 +50,7 @@ struct Inner {
     keys: KeyRing,
     options: Options,
     drain: Drain,
+    forms: forms::Forms,
 }
 
 impl Broker {
@@ -58,6 +64,7 @@ impl Broker {
             keys,
             options,
             drain: Drain::default(),
+            forms: forms::Forms::new(),
         }))
     }
 
@@ -114,6 +121,8 @@ impl Broker {
     /// # Cancel safety
     /// The wait may be opened even if the future is dropped.
     pub async fn open(&self, open: Open) -> Result<(Wait, Token, bool), Error> {
+        self.check_question(SPEC_QUESTION, open.question.as_ref())
+            .await?;
         let new = self.new_wait(open)?;
         let (wait, resumed) = match self.0.store.open(new).await? {
             Opened::Created(wait) => (wait, false),
@@ -127,6 +136,8 @@ impl Broker {
     /// Opens a wait, or re-opens it, and stays attached. Errors and cancel safety as for [`Broker::open`].
     pub async fn open_attached(&self, open: Open) -> Result<Attached, Error> {
         self.refuse_if_draining()?;
+        self.check_question(SPEC_QUESTION, open.question.as_ref())
+            .await?;
         let new = self.new_wait(open)?;
         // The place is taken before the wait exists, so there is nothing to read again.
         let place = self.0.hub.registry.subscribe(new.id);
@@ -185,16 +196,67 @@ impl Broker {
 
     /// Decides a command on a wait whose token was verified. All else as for [`Broker::apply`].
     pub async fn apply_to(&self, id: WaitId, command: Command) -> Result<(Record, Verdict), Error> {
+        let command = match command {
+            Command::Resolve(submission) => return self.resolve(id, submission).await,
+            Command::SetQuestion(question) => {
+                let checked = self.check_question("question", Some(&question));
+                Box::pin(checked).await?;
+                Command::SetQuestion(question)
+            }
+            command => command,
+        };
+        self.decide(id, command).await
+    }
+
+    /// Most answers are judged by the rules alone. One to a form comes back unjudged, is held against its schema here, where it keeps
+    /// nobody waiting, and is put to the rules again.
+    async fn resolve(
+        &self,
+        id: WaitId,
+        submission: Box<Submission>,
+    ) -> Result<(Record, Verdict), Error> {
+        let submission = Submission {
+            fits_form: false,
+            ..*submission
+        };
+        let (record, verdict) = self
+            .decide(id, Command::Resolve(Box::new(submission.clone())))
+            .await?;
+        if verdict != Verdict::CheckForm {
+            return Ok((record, verdict));
+        }
+        Box::pin(self.0.forms.check(&record, &submission)).await?;
+        let submission = Submission {
+            fits_form: true,
+            ..submission
+        };
+        self.decide(id, Command::Resolve(Box::new(submission)))
+            .await
+    }
+
+    async fn decide(&self, id: WaitId, command: Command) -> Result<(Record, Verdict), Error> {
         let applied = self.0.store.apply(id, command).await?;
         let applied = applied.ok_or_else(|| self.missing(id))?;
         let (record, verdict) = (applied.record, applied.verdict?);
         // A repeat wakes again: perhaps the first wake was lost.
-        if verdict == Verdict::Repeat
-            && let Some(outcome) = &record.outcome
-        {
-            self.0.hub.registry.publish(id, outcome);
+        if verdict == Verdict::Repeat {
+            match &record.outcome {
+                Some(outcome) => self.0.hub.registry.publish(id, outcome),
+                None => self.0.hub.registry.publish_part(&record),
+            }
         }
         Ok((record, verdict))
+    }
+
+    /// Compiles the schema of a form, so that nobody waits for an answer that can never be judged. `field` is where it came from.
+    async fn check_question(&self, field: &str, question: Option<&Question>) -> Result<(), Error> {
+        if let Some(Question::Form(form)) = question
+            && let Some(schema) = &form.schema
+        {
+            let field = format!("{field}.form.response_schema_json");
+            Box::pin(self.0.forms.compile(&field, schema)).await?;
+        }
+        Ok(())
     }
 
     /// Reads the wait of a token. An overdue one is settled as expired first.
@@ -336,9 +398,7 @@ impl Broker {
         place: registry::Subscription,
         resumed: bool,
     ) -> Result<Attached, Error> {
-        if let Some(outcome) = &wait.record.outcome {
-            place.seed(outcome);
-        }
+        place.seed(&wait.record);
         Ok(Attached {
             token: self.token(&wait)?,
             resumed,

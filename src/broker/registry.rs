@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use crate::domain::{Outcome, WaitId};
+use crate::domain::{Decided, Outcome, Progress, Record, WaitId};
 
 /// Enough that two threads seldom want the same lock, few enough to cost nothing when idle.
 const SHARDS: usize = 64;
@@ -20,15 +20,43 @@ pub(super) struct Registry {
     shards: [Mutex<HashMap<WaitId, Arc<Slot>>>; SHARDS],
 }
 
-/// What is known of one wait here, and who listens. It only moves forward: pending, then one outcome.
+/// What is known of one wait here, and who listens. It only moves forward: pending, more and more decided, then one outcome.
 #[derive(Default)]
 struct Slot(Mutex<SlotState>);
 
 #[derive(Default)]
 struct SlotState {
     outcome: Option<Arc<Outcome>>,
+    part: Option<Arc<Part>>,
     listeners: Vec<(u64, Option<Waker>)>,
     next_number: u64,
+}
+
+/// What is decided of a wait's tool calls while it is open.
+#[derive(Debug)]
+pub struct Part {
+    /// The decisions.
+    pub decided: Arc<Decided>,
+    /// How far they are.
+    pub progress: Progress,
+}
+
+impl Part {
+    fn of(record: &Record) -> Option<Self> {
+        Some(Self {
+            decided: record.decided.clone()?,
+            progress: record.progress()?,
+        })
+    }
+}
+
+/// What there is to tell of a wait.
+#[derive(Debug)]
+pub enum News {
+    /// More of its tool calls are decided.
+    Part(Arc<Part>),
+    /// It is settled.
+    Outcome(Arc<Outcome>),
 }
 
 impl Registry {
@@ -71,6 +99,16 @@ impl Registry {
         state.wake_all();
     }
 
+    /// Puts what is decided into the slot of a wait, if anybody is there, and wakes them if it is more than was known.
+    pub(super) fn publish_part(&self, record: &Record) {
+        let Some(slot) = lock(self.shard(record.id)).get(&record.id).cloned() else {
+            return;
+        };
+        if let Some(part) = Part::of(record) {
+            lock(&slot.0).advance(part);
+        }
+    }
+
     /// Wakes every stream, so that it looks around: the broker drains.
     pub(super) fn wake_everybody(&self) {
         for shard in &self.shards {
@@ -101,6 +139,14 @@ impl fmt::Debug for Registry {
 }
 
 impl SlotState {
+    fn advance(&mut self, part: Part) {
+        let known = (self.part.as_ref()).map_or(0, |part| part.progress.decided);
+        if part.progress.decided > known {
+            self.part = Some(Arc::new(part));
+            self.wake_all();
+        }
+    }
+
     fn wake_all(&mut self) {
         for (_, waker) in &mut self.listeners {
             if let Some(waker) = waker.take() {
@@ -123,11 +169,16 @@ impl Subscription {
         self.id
     }
 
-    /// The outcome, as soon as it is published. A wake without an outcome means: look around.
-    pub(super) fn poll_outcome(&self, cx: &mut Context<'_>) -> Poll<Arc<Outcome>> {
+    /// What is news to somebody who was told of `told` decisions, as soon as it is published. A wake without any means: look around.
+    pub(super) fn poll_news(&self, cx: &mut Context<'_>, told: usize) -> Poll<News> {
         let mut state = lock(&self.slot.0);
         if let Some(outcome) = &state.outcome {
-            return Poll::Ready(outcome.clone());
+            return Poll::Ready(News::Outcome(outcome.clone()));
+        }
+        if let Some(part) = &state.part
+            && part.progress.decided > told
+        {
+            return Poll::Ready(News::Part(part.clone()));
         }
         for (number, waker) in &mut state.listeners {
             if *number == self.number {
@@ -141,11 +192,19 @@ impl Subscription {
     }
 
     /// Tells the slot what was read from the row after the place was taken.
-    pub(super) fn seed(&self, outcome: &Outcome) {
+    pub(super) fn seed(&self, record: &Record) {
         let mut state = lock(&self.slot.0);
-        if state.outcome.is_none() {
-            state.outcome = Some(Arc::new(outcome.clone()));
-            state.wake_all();
+        match &record.outcome {
+            Some(outcome) if state.outcome.is_none() => {
+                state.outcome = Some(Arc::new(outcome.clone()));
+                state.wake_all();
+            }
+            Some(_) => {}
+            None => {
+                if let Some(part) = Part::of(record) {
+                    state.advance(part);
+                }
+            }
         }
     }
 }
@@ -190,6 +249,14 @@ mod tests {
                 reason: Reason::new(text).expect("short"),
             },
             request_id: None,
+            decided: None,
+        }
+    }
+
+    async fn heard(place: &Subscription) -> Arc<Outcome> {
+        match poll_fn(|cx| place.poll_news(cx, usize::MAX)).await {
+            News::Outcome(outcome) => outcome,
+            News::Part(_) => panic!("nothing was decided in part"),
         }
     }
 
@@ -199,8 +266,8 @@ mod tests {
         let (a, b) = (registry.subscribe(id(1)), registry.subscribe(id(1)));
         let publisher = registry.clone();
         let both = tokio::spawn(async move {
-            let first = poll_fn(|cx| a.poll_outcome(cx)).await;
-            (first, poll_fn(|cx| b.poll_outcome(cx)).await)
+            let first = heard(&a).await;
+            (first, heard(&b).await)
         });
         tokio::task::yield_now().await;
         publisher.publish(id(1), &outcome("one"));

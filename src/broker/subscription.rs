@@ -6,7 +6,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::{Broker, registry};
+use super::{
+    Broker,
+    registry::{self, News},
+};
 use crate::domain::{Outcome, Timestamp, Token, Wait, WaitId};
 
 /// A wait as it was when somebody attached, and the place from which its outcome is heard.
@@ -35,9 +38,10 @@ impl Subscription {
         self.place.id()
     }
 
-    /// The outcome, as soon as it is recorded. Also wakes without one when the broker begins to drain.
-    pub fn poll_outcome(&self, cx: &mut Context<'_>) -> Poll<Arc<Outcome>> {
-        self.place.poll_outcome(cx)
+    /// What is news to somebody who was told of `told` decisions on tool calls, as soon as it is recorded. Also wakes without any
+    /// when the broker begins to drain.
+    pub fn poll_news(&self, cx: &mut Context<'_>, told: usize) -> Poll<News> {
+        self.place.poll_news(cx, told)
     }
 
     /// Waits for the outcome.
@@ -45,7 +49,13 @@ impl Subscription {
     /// # Cancel safety
     /// May be dropped and called again.
     pub async fn outcome(&self) -> Arc<Outcome> {
-        std::future::poll_fn(|cx| self.poll_outcome(cx)).await
+        // Nobody decides so many calls.
+        let mut news = std::future::poll_fn(|cx| self.poll_news(cx, usize::MAX));
+        loop {
+            if let News::Outcome(outcome) = (&mut news).await {
+                return outcome;
+            }
+        }
     }
 
     /// The time left until the wait expires, by the store's clock.

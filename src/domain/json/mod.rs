@@ -13,7 +13,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visit
 use value::Value;
 
 /// Valid JSON text. Cheap to clone. `Debug` shows only its length, since it may hold what must not be logged.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct JsonText(Arc<str>);
 
 impl JsonText {
