@@ -93,7 +93,7 @@ async fn decide() -> Result<(), Box<dyn Error>> {
     let token = Token::new(env::var("ABEYANCE_TOKEN")?);
 
     let wait = client.describe(&token).await?;
-    let question: Value = serde_json::from_str(&wait.question_json.unwrap_or_default())?;
+    let question: Value = serde_json::from_str(wait.question_json().unwrap_or_default())?;
     let amount = question["amount"]
         .as_f64()
         .ok_or("the question has no amount")?;

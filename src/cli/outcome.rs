@@ -12,7 +12,7 @@ use crate::client::{Outcome, Verdict};
 pub(super) fn tell(outcome: Outcome) -> Result<(), Failure> {
     let text = describe(&outcome.verdict);
     let code = match outcome.verdict {
-        Verdict::Resolved { payload_json } => return answer(&payload_json),
+        Verdict::Resolved { payload_json, .. } => return answer(&payload_json),
         Verdict::Failed {
             details_json: Some(details),
             ..

@@ -70,7 +70,7 @@ impl<'a> Ended<'a> {
             details_json: None,
         };
         match &outcome.verdict {
-            Verdict::Resolved { payload_json } => ended.payload_json = Some(payload_json),
+            Verdict::Resolved { payload_json, .. } => ended.payload_json = Some(payload_json),
             Verdict::Failed {
                 reason,
                 error_type,
@@ -143,7 +143,7 @@ impl<'a> Wait<'a> {
             heartbeat_timeout_seconds: wait.heartbeat_timeout.map(|t| t.as_secs_f64()),
             heartbeat_expire_time: wait.heartbeat_expire_time.map(rfc3339),
             settle_time: wait.settle_time.map(rfc3339),
-            question_json: wait.question_json.as_deref(),
+            question_json: wait.question_json(),
             outcome: wait.outcome.as_ref().map(Ended::new),
         }
     }

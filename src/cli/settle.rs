@@ -189,22 +189,24 @@ fn tell(settled: &Settled, json: bool) -> Result<(), Failure> {
     struct Record<'a> {
         wait_id: &'a str,
         state: &'static str,
-        settle_time: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        settle_time: Option<String>,
         replayed: bool,
     }
     if json {
         return output::json(&Record {
             wait_id: &settled.wait_id,
             state: settled.state.name(),
-            settle_time: time::rfc3339(settled.settle_time),
+            settle_time: settled.settle_time.map(time::rfc3339),
             replayed: settled.replayed,
         });
     }
-    output::line(&if settled.replayed {
-        let when = time::at(settled.settle_time, SystemTime::now());
-        format!("{}, the same was recorded at {when}", settled.state)
-    } else {
-        settled.state.to_string()
+    output::line(&match settled.settle_time {
+        Some(when) if settled.replayed => {
+            let when = time::at(when, SystemTime::now());
+            format!("{}, the same was recorded at {when}", settled.state)
+        }
+        _ => settled.state.to_string(),
     })
 }
 

@@ -82,11 +82,11 @@ fn describe(wait: &WaitInfo, now: SystemTime) -> String {
             &format!("every {}{until}", time::length(timeout)),
         );
     }
-    if let Some(question) = &wait.question_json {
+    if let Some(question) = wait.question_json() {
         row("question", question);
     }
     match wait.outcome.as_ref().map(|o| &o.verdict) {
-        Some(Verdict::Resolved { payload_json }) => row("answer", payload_json),
+        Some(Verdict::Resolved { payload_json, .. }) => row("answer", payload_json),
         Some(verdict) => {
             row("outcome", &outcome::describe(verdict));
             if let Verdict::Failed {

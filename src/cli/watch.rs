@@ -67,7 +67,7 @@ async fn tell_end(client: &Client, wait_id: &str, json: bool) -> Result<(), Fail
     match client.get(wait_id).await {
         Ok(mut wait) => {
             // As in every other line: no payload.
-            (wait.question_json, wait.outcome) = (None, None);
+            (wait.question, wait.outcome) = (None, None);
             print(&wait, json)
         }
         Err(error) => {

@@ -11,6 +11,7 @@ use tonic::{Code, Status, Streaming};
 use super::{
     calls::Client,
     convert,
+    decided::Decided,
     error::{Error, Refusal},
     outcome::Outcome,
     token::Token,
@@ -49,6 +50,33 @@ impl Progress {
             reattached: 0,
             time_left: None,
             result: None,
+        }
+    }
+}
+
+/// Where the follower of a wait tells what it learns. Each is a state, so whoever looks late misses nothing.
+pub(super) struct Told {
+    pub(super) progress: watch::Sender<Progress>,
+    pub(super) decided: watch::Sender<Option<Decided>>,
+}
+
+impl Told {
+    /// Tells which calls are decided. A stream that was just attached to may know less than the one before: that is no news.
+    fn decided(&self, decided: v1::Progress) {
+        match Decided::from_wire(decided) {
+            Ok(decided) => {
+                self.decided.send_if_modified(|known| {
+                    let news = decided.is_news_after(known.as_ref());
+                    if news {
+                        *known = Some(decided);
+                    }
+                    news
+                });
+            }
+            // The outcome is what counts, and it does not depend on this.
+            Err(error) => {
+                tracing::debug!(%error, "an event that tells what is decided is left out")
+            }
         }
     }
 }
@@ -167,11 +195,11 @@ impl Client {
     }
 }
 
-/// Follows a wait until its outcome and tells `progress`. The one reader of its streams.
-pub(super) async fn follow(client: Client, stream: Stream, progress: watch::Sender<Progress>) {
+/// Follows a wait until its outcome and tells how that is going. The one reader of its streams.
+pub(super) async fn follow(client: Client, stream: Stream, told: Told) {
     let token = stream.opened.token.clone();
-    let result = follow_to_outcome(&client, token, stream, &progress).await;
-    progress.send_modify(|p| {
+    let result = follow_to_outcome(&client, token, stream, &told).await;
+    told.progress.send_modify(|p| {
         p.attached = false;
         p.result = Some(result);
     });
@@ -181,18 +209,18 @@ async fn follow_to_outcome(
     client: &Client,
     token: Token,
     mut stream: Stream,
-    progress: &watch::Sender<Progress>,
+    told: &Told,
 ) -> Result<Outcome, Error> {
     let wait_id = stream.opened.wait_id.clone();
     let attach = Beginning::Attach(Target::Token(token.expose().to_owned()));
     let mut attempt = 0;
     loop {
         let begun = Instant::now();
-        let mut cut = match read(stream, progress).await? {
+        let mut cut = match read(stream, told).await? {
             Ok(outcome) => return Ok(outcome),
             Err(cut) => cut,
         };
-        progress.send_modify(|p| p.attached = false);
+        told.progress.send_modify(|p| p.attached = false);
         if begun.elapsed() >= HEALTHY && !is_scolding(&cut) {
             attempt = 0;
         }
@@ -203,7 +231,7 @@ async fn follow_to_outcome(
                 Err(refusal) => cut = Cut::Lost(refusal?),
             }
         };
-        progress.send_modify(|p| {
+        told.progress.send_modify(|p| {
             p.attached = true;
             p.reattached += 1;
         });
@@ -211,10 +239,7 @@ async fn follow_to_outcome(
 }
 
 /// Reads one stream to its end.
-async fn read(
-    stream: Stream,
-    progress: &watch::Sender<Progress>,
-) -> Result<Result<Outcome, Cut>, Error> {
+async fn read(stream: Stream, told: &Told) -> Result<Result<Outcome, Cut>, Error> {
     let Stream {
         mut events,
         alive_interval,
@@ -235,9 +260,10 @@ async fn read(
                 events.finish().await;
                 return convert::outcome(outcome).map(Ok);
             }
-            Some(Event::Alive(alive)) => progress.send_modify(|p| {
+            Some(Event::Alive(alive)) => told.progress.send_modify(|p| {
                 p.time_left = Some((convert::length(alive.time_left), Instant::now()));
             }),
+            Some(Event::Progress(decided)) => told.decided(decided),
             Some(Event::Detached(detached)) => {
                 events.finish().await;
                 return Ok(Err(match detached.reason() {

@@ -6,10 +6,12 @@ use tokio::time::Instant;
 use tonic::{Code, Request, Response, Status, transport::Channel};
 
 use super::{
+    answer::Answer,
     convert,
     error::{Error, Refusal},
     options::OpenOptions,
     outcome::Outcome,
+    question::Question,
     settings::Settings,
     token::Token,
     types::{Opened, Settled, WaitInfo},
@@ -119,25 +121,51 @@ impl Client {
         })
     }
 
-    /// Answers a wait with JSON text, which is delivered byte for byte. When it returns, the answer is durable and is what every
-    /// worker gets.
+    /// Answers a wait: with JSON text, which is delivered byte for byte, or with decisions on tool calls. When it returns, the
+    /// answer is durable and is what every worker gets.
     ///
     /// # Errors
-    /// [`Error::Refused`]: `INVALID_JSON` with the position, `TOKEN_UNKNOWN`, `ALREADY_SETTLED` for a wait with another outcome
-    /// (the same answer again is OK), `QUESTION_NOT_SET` with a retry delay. [`Error::Unavailable`].
+    /// [`Error::Refused`], which leaves the wait as it was:
+    /// - `INVALID_JSON` with the position; `INVALID_ANSWER` for what does not fit the question, each fault among
+    ///   [`Error::violations`] by its path in the answer. Mend the answer and send it again.
+    /// - `ALREADY_SETTLED` for a wait with another outcome; the same answer again is OK.
+    /// - `ALREADY_DECIDED` for a tool call that was decided otherwise: [`Error::metadata`] names the first as `tool_call_id`.
+    ///   Look at the wait with [`Client::describe`], and answer without such calls.
+    /// - `TOKEN_UNKNOWN`, `WAIT_PURGED`; `QUESTION_NOT_SET` with a retry delay.
+    ///
+    /// [`Error::Unavailable`].
     pub async fn resolve(
         &self,
         token: &Token,
-        payload_json: impl Into<String>,
+        answer: impl Into<Answer>,
     ) -> Result<Settled, Error> {
-        let answer = v1::resolve_request::Answer::PayloadJson(payload_json.into());
-        let request = v1::ResolveRequest {
-            token: token.expose().to_owned(),
-            answer: Some(answer),
-            request_id: String::new(),
-        };
-        let r = call!(self.resolves.resolve, request)?;
-        convert::settled(r.wait_id, r.state, r.settle_time, r.replayed)
+        let request = answer.into().request(token);
+        convert::resolved(call!(self.resolves.resolve, request)?)
+    }
+
+    /// Decides some of a wait's tool calls, all that are named or none, and leaves it open until the last one is decided: what the
+    /// button of a chat message or a page calls. The same as [`Client::resolve`] with a [partial](Answer::partial) answer.
+    ///
+    /// ```no_run
+    /// # use abeyance::client::{Answer, Client, DeferredToolResults, Error, Token};
+    /// # async fn clicked(client: &Client, token: &Token) -> Result<(), Error> {
+    /// let click = Answer::from(DeferredToolResults::new().approve("call_1")).by("alice");
+    /// let settled = client.decide(token, click).await?;
+    /// let left = settled.decided.map_or(0, |d| d.pending_calls);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A click that comes twice is OK, and [`Settled::decided`] then names who was first.
+    ///
+    /// # Errors
+    /// As for [`Client::resolve`].
+    pub async fn decide(
+        &self,
+        token: &Token,
+        decisions: impl Into<Answer>,
+    ) -> Result<Settled, Error> {
+        self.resolve(token, decisions.into().partial()).await
     }
 
     /// Ends a wait without an answer: the worker gets the reason, as data.
@@ -218,19 +246,19 @@ impl Client {
         .map(drop)
     }
 
-    /// Sets the question, as JSON text, of a wait that was opened with
+    /// Sets the question, JSON text or any other [`Question`], of a wait that was opened with
     /// [`question_later`](OpenOptions::question_later). The same question again is OK.
     ///
     /// # Errors
-    /// [`Error::Refused`] with `QUESTION_CONFLICT`, `ALREADY_SETTLED` or `INVALID_JSON`; [`Error::Unavailable`].
+    /// [`Error::Refused`] with `QUESTION_CONFLICT`, `ALREADY_SETTLED`, `INVALID_JSON` or `INVALID_FIELD`; [`Error::Unavailable`].
     pub async fn set_question(
         &self,
         token: &Token,
-        question_json: impl Into<String>,
+        question: impl Into<Question>,
     ) -> Result<(), Error> {
         let request = v1::SetQuestionRequest {
             token: token.expose().to_owned(),
-            question: Some(convert::question(question_json.into())),
+            question: Some(question.into().into_wire()),
         };
         call!(self.opens.set_question, request).map(drop)
     }

@@ -3,8 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use super::{
+    decided::Decided,
     error::Error,
     outcome::{ExpiryCause, Outcome, Verdict},
+    question::Question,
+    results::DeferredToolResults,
     token::Token,
     types::{Opened, Settled, State, TimeoutSource, WaitInfo},
 };
@@ -34,8 +37,17 @@ pub(super) fn optional_time(wire: Option<prost_types::Timestamp>) -> Option<Syst
     wire.and_then(|t| SystemTime::try_from(t).ok())
 }
 
-fn filled(text: String) -> Option<String> {
+pub(super) fn filled(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
+}
+
+/// JSON text for a field in which empty means none. An empty text is no JSON, and goes as one that the broker refuses: a tool that
+/// was approved with it must not run with the model's arguments.
+pub(super) fn given(json: Option<String>) -> String {
+    match json {
+        Some(json) if json.is_empty() => " ".to_owned(),
+        json => json.unwrap_or_default(),
+    }
 }
 
 pub(super) fn state(wire: i32) -> Result<State, Error> {
@@ -96,6 +108,7 @@ pub(super) fn outcome(wire: v1::Outcome) -> Result<Outcome, Error> {
     let verdict = match wire.result {
         Some(Wire::Resolved(r)) => Verdict::Resolved {
             payload_json: r.payload_json,
+            answered_by: filled(r.answered_by),
         },
         Some(Wire::Failed(f)) => Verdict::Failed {
             reason: f.reason,
@@ -121,6 +134,8 @@ pub(super) fn outcome(wire: v1::Outcome) -> Result<Outcome, Error> {
         wait_id: wire.wait_id,
         settle_time: time("outcome.settle_time", wire.settle_time)?,
         verdict,
+        results: wire.results.map(DeferredToolResults::from_wire),
+        ended_json: filled(wire.results_json),
     };
     if state(wire.state)? != outcome.state() {
         return Err(Error::protocol("an outcome whose state is another"));
@@ -134,18 +149,27 @@ pub(super) fn settled(
     settle_time: Option<prost_types::Timestamp>,
     replayed: bool,
 ) -> Result<Settled, Error> {
+    let state = state(wire_state)?;
     Ok(Settled {
         wait_id,
-        state: state(wire_state)?,
-        settle_time: time("settle_time", settle_time)?,
+        state,
+        settle_time: match state {
+            State::Pending => None,
+            _ => Some(time("settle_time", settle_time)?),
+        },
         replayed,
+        answered_by: None,
+        decided: None,
     })
 }
 
-pub(super) fn question(json: String) -> v1::Question {
-    v1::Question {
-        kind: Some(v1::question::Kind::FreeJson(json)),
-    }
+pub(super) fn resolved(wire: v1::ResolveResponse) -> Result<Settled, Error> {
+    let settled = settled(wire.wait_id, wire.state, wire.settle_time, wire.replayed)?;
+    Ok(Settled {
+        answered_by: filled(wire.answered_by),
+        decided: wire.progress.map(Decided::from_wire).transpose()?,
+        ..settled
+    })
 }
 
 pub(super) fn info(wire: Option<v1::Wait>) -> Result<WaitInfo, Error> {
@@ -160,10 +184,8 @@ pub(super) fn info(wire: Option<v1::Wait>) -> Result<WaitInfo, Error> {
         heartbeat_timeout: wire.heartbeat_timeout.map(|d| length(Some(d))),
         heartbeat_expire_time: optional_time(wire.heartbeat_expire_time),
         settle_time: optional_time(wire.settle_time),
-        question_json: wire
-            .question
-            .and_then(|q| q.kind)
-            .map(|v1::question::Kind::FreeJson(json)| json),
+        question: wire.question.map(Question::from_wire),
+        decided: wire.progress.map(Decided::from_wire).transpose()?,
         outcome: wire.outcome.map(outcome).transpose()?,
         wait_id: wire.wait_id,
         namespace: wire.namespace,
@@ -183,6 +205,7 @@ mod tests {
             state: state.into(),
             settle_time: Some(prost_types::Timestamp::default()),
             result,
+            ..v1::Outcome::default()
         }
     }
 
@@ -199,9 +222,15 @@ mod tests {
         use v1::outcome::Result as Wire;
         let denied = Wire::Resolved(v1::Resolved {
             payload_json: "false".to_owned(),
+            answered_by: "alice".to_owned(),
         });
         let answer = outcome(wire(v1::wait::State::Resolved, Some(denied)));
-        assert_eq!(answer.unwrap().into_answer().unwrap(), "false");
+        let answer = answer.unwrap();
+        let Verdict::Resolved { answered_by, .. } = &answer.verdict else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(answered_by.as_deref(), Some("alice"));
+        assert_eq!(answer.into_answer().unwrap(), "false");
         for (state, result) in [
             (State::Failed, Wire::Failed(v1::Failed::default())),
             (State::Expired, Wire::Expired(v1::Expired::default())),
@@ -216,5 +245,29 @@ mod tests {
             assert_eq!(outcome.state(), state);
             assert!(outcome.into_answer().is_err());
         }
+    }
+
+    #[test]
+    fn a_partial_answer_leaves_the_wait_without_an_end() {
+        let pending = v1::ResolveResponse {
+            wait_id: "w".to_owned(),
+            state: v1::wait::State::Pending.into(),
+            progress: Some(v1::Progress {
+                decided: Vec::new(),
+                decided_calls: 1,
+                pending_calls: 2,
+            }),
+            ..v1::ResolveResponse::default()
+        };
+        let settled = resolved(pending.clone()).unwrap();
+        assert_eq!((settled.state, settled.settle_time), (State::Pending, None));
+        let decided = settled.decided.unwrap();
+        assert_eq!((decided.decided_calls, decided.pending_calls), (1, 2));
+        // Only what is pending may lack it.
+        let without_time = v1::ResolveResponse {
+            state: v1::wait::State::Resolved.into(),
+            ..pending
+        };
+        assert!(resolved(without_time).is_err());
     }
 }

@@ -23,7 +23,14 @@ pub enum Error {
     /// the call later is safe: whether the last try was carried out or not is unknown, and does not matter.
     #[error("the broker cannot be reached: {0}")]
     Unavailable(Box<Refusal>),
-    /// The broker refused the call. Repeating it as it is gives the same refusal, unless [`Error::retry_delay`] is set.
+    /// The broker refused the call. Repeating it as it is gives the same refusal, unless [`Error::retry_delay`] is set. What to
+    /// do depends on [`Error::reason`]; among those that an answer meets:
+    /// - `INVALID_JSON`, `INVALID_FIELD`, `INVALID_ANSWER`: mend what [`Error::violations`] name and send it again; the wait is as
+    ///   it was.
+    /// - `ALREADY_DECIDED`: somebody decided a tool call otherwise, and nothing of this answer was recorded. [`Error::metadata`]
+    ///   has the first such call as `tool_call_id`. Answer without it; its decision stays.
+    /// - `ALREADY_SETTLED`: the wait has another outcome, which stays. Show whoever answered that they were late.
+    /// - `QUESTION_NOT_SET`: repeat it after [`Error::retry_delay`].
     #[error("{0}")]
     Refused(Box<Refusal>),
     /// The broker sent what the contract does not allow, or what this version of the client does not know.
@@ -77,7 +84,8 @@ impl Error {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
-    /// The path of the field, as the contract names it, for example `spec.labels`.
+    /// The path of the field, as the contract names it, for example `spec.labels`. For `INVALID_ANSWER` the path in the answer,
+    /// for example `approvals["call_2"].override_args`.
     pub field: String,
     /// What is wrong with it.
     pub description: String,

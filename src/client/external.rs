@@ -3,10 +3,12 @@
 use std::{error::Error as StdError, fmt};
 
 use super::{
+    answer::Answer,
     calls::Client,
     error::{Error, WaitError},
     options::OpenOptions,
-    outcome::Verdict,
+    outcome::{Outcome, Verdict},
+    results::DeferredToolResults,
     token::Token,
     types::State,
     wait::Wait,
@@ -25,11 +27,16 @@ pub struct Ticket {
 
 /// What became of an ask.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ask {
     /// Question and token were handed on; somebody will answer.
     HandedOn,
     /// The answer is known already: JSON text. It is recorded like anybody else's; if somebody was faster, theirs counts.
     Answer(String),
+    /// Decisions on the wait's tool calls, all of them, are known already. Recorded in the same way; calls that somebody else
+    /// decided meanwhile are left out. To decide only some and hand on the rest, call [`Client::decide`] and return
+    /// [`Ask::HandedOn`].
+    Results(DeferredToolResults),
 }
 
 impl fmt::Debug for Ask {
@@ -37,6 +44,7 @@ impl fmt::Debug for Ask {
         f.write_str(match self {
             Self::HandedOn => "HandedOn",
             Self::Answer(_) => "Answer(..)",
+            Self::Results(_) => "Results(..)",
         })
     }
 }
@@ -47,7 +55,7 @@ impl Client {
     /// `ask` is called once with the wait's [`Ticket`] and runs beside the open stream: an outcome that arrives meanwhile drops
     /// it. It is not called for a wait that was asked before, or that is settled. What it returns:
     /// - [`Ask::HandedOn`]: the wait is marked asked, and the answer is awaited.
-    /// - [`Ask::Answer`]: the answer is recorded, and the recorded one is returned.
+    /// - [`Ask::Answer`] and [`Ask::Results`]: the answer is recorded, and the recorded one is returned.
     /// - an error: a wait without a key is cancelled; one with a key stays open and not asked, so that running again asks again.
     ///
     /// Must be called within a Tokio runtime.
@@ -64,6 +72,21 @@ impl Client {
         ask: F,
         options: OpenOptions,
     ) -> Result<String, WaitError>
+    where
+        F: FnOnce(Ticket) -> A,
+        A: Future<Output = Result<Ask, E>>,
+        E: Into<Box<dyn StdError + Send + Sync>>,
+    {
+        self.wait_asking(name, ask, options).await?.into_answer()
+    }
+
+    /// Opens a wait, asks, and returns its outcome, whatever it is.
+    pub(super) async fn wait_asking<F, A, E>(
+        &self,
+        name: &str,
+        ask: F,
+        options: OpenOptions,
+    ) -> Result<Outcome, WaitError>
     where
         F: FnOnce(Ticket) -> A,
         A: Future<Output = Result<Ask, E>>,
@@ -87,15 +110,13 @@ impl Client {
             guard.disarm();
             // An answer that was recorded before the ask failed counts like one that cut it short.
             return match cancelled {
-                Ok(outcome) if !matches!(outcome.verdict, Verdict::Cancelled { .. }) => {
-                    outcome.into_answer()
-                }
+                Ok(outcome) if !matches!(outcome.verdict, Verdict::Cancelled { .. }) => Ok(outcome),
                 _ => Err(error),
             };
         }
         let outcome = wait.outcome().await;
         guard.disarm();
-        outcome?.into_answer()
+        Ok(outcome?)
     }
 
     /// Asks for a wait that is attached to, unless it was asked before or is settled; marks it asked, or records the answer.
@@ -103,7 +124,8 @@ impl Client {
     /// and waiting, for those who do these themselves; it cancels nothing.
     ///
     /// # Errors
-    /// [`WaitError::Ask`] if `ask` failed; [`WaitError::Client`] if its answer was refused, for example since it is not JSON.
+    /// [`WaitError::Ask`] if `ask` failed; [`WaitError::Client`] if its answer was refused, for example since it is not JSON
+    /// or does not fit the question.
     pub async fn ask<F, A, E>(&self, wait: &Wait, ask: F) -> Result<(), WaitError>
     where
         F: FnOnce(Ticket) -> A,
@@ -125,7 +147,8 @@ impl Client {
         let asked = async {
             match ask(ticket).await.map_err(|e| WaitError::Ask(e.into()))? {
                 Ask::HandedOn => self.mark_asked_at_last(wait.token()).await?,
-                Ask::Answer(json) => self.answer(wait.token(), json).await?,
+                Ask::Answer(json) => self.answer(wait.token(), json.into()).await?,
+                Ask::Results(results) => self.answer(wait.token(), results.into()).await?,
             }
             Ok(())
         };
@@ -136,11 +159,21 @@ impl Client {
         }
     }
 
-    async fn answer(&self, token: &Token, json: String) -> Result<(), Error> {
-        match self.resolve(token, json).await {
-            // Somebody was faster: the stream brings their outcome.
-            Err(error) if error.reason() == Some("ALREADY_SETTLED") => Ok(()),
-            result => result.map(drop),
+    async fn answer(&self, token: &Token, mut answer: Answer) -> Result<(), Error> {
+        // Each turn but the last takes a call out of the answer.
+        loop {
+            let error = match self.resolve(token, answer.clone()).await {
+                Ok(_) => return Ok(()),
+                Err(error) => error,
+            };
+            match error.reason() {
+                // Somebody was faster: the stream brings their outcome.
+                Some("ALREADY_SETTLED") => return Ok(()),
+                // Faster with one call: theirs counts, and the answer is still needed for the others.
+                Some("ALREADY_DECIDED")
+                    if answer.forget(error.metadata("tool_call_id").unwrap_or_default()) => {}
+                _ => return Err(error),
+            }
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::convert;
+use super::{
+    convert,
+    question::{Form, Question, ToolRequests},
+};
 use crate::proto::v1;
 
 /// What a worker may say when it opens a wait; nothing of it is required.
@@ -14,7 +17,7 @@ pub struct OpenOptions {
     namespace: Option<String>,
     expiry: Option<v1::wait_spec::Expiry>,
     heartbeat_timeout: Option<Duration>,
-    question_json: Option<String>,
+    question: Option<Question>,
     question_later: bool,
     labels: BTreeMap<String, String>,
 }
@@ -57,10 +60,20 @@ impl OpenOptions {
         self
     }
 
-    /// What is asked, as JSON text: shown to whoever answers. Default: nothing.
-    pub fn question(mut self, json: impl Into<String>) -> Self {
-        self.question_json = Some(json.into());
+    /// What is asked: JSON text, which any JSON answers, or any other [`Question`]. Shown to whoever answers. Default: nothing.
+    pub fn question(mut self, question: impl Into<Question>) -> Self {
+        self.question = Some(question.into());
         self
+    }
+
+    /// Tool calls that wait for a decision each, typed or as text in the JSON form of Pydantic AI. Replaces the question.
+    pub fn calls(self, requests: impl Into<ToolRequests>) -> Self {
+        self.question(requests.into())
+    }
+
+    /// A question whose answer must fit a JSON Schema. Replaces the question.
+    pub fn form(self, form: Form) -> Self {
+        self.question(form)
     }
 
     /// The question comes later, by [`Client::set_question`](super::Client::set_question); until then answers are refused.
@@ -94,7 +107,7 @@ impl OpenOptions {
             namespace: self.namespace.unwrap_or_default(),
             expiry: self.expiry,
             heartbeat_timeout: self.heartbeat_timeout.map(convert::to_wire),
-            question: self.question_json.map(convert::question),
+            question: self.question.map(Question::into_wire),
             question_later: self.question_later,
             labels: self.labels,
         };

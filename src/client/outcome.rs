@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::{error::WaitError, types::State};
+use super::{error::WaitError, results::DeferredToolResults, types::State};
 
 /// The one outcome of a wait. Once recorded it never changes.
 ///
@@ -16,6 +16,11 @@ pub struct Outcome {
     pub settle_time: SystemTime,
     /// How it ended.
     pub verdict: Verdict,
+    /// Of a wait that asked about tool calls, however it ended: the results that a run goes on with. Where it ended without an
+    /// answer, the calls that were decided keep their decision, and every other is denied or failed. `None` for other waits.
+    pub results: Option<DeferredToolResults>,
+    /// The results in their JSON form, unless the wait was answered: then the answer is that.
+    pub(super) ended_json: Option<String>,
 }
 
 /// How a wait ended.
@@ -24,8 +29,11 @@ pub struct Outcome {
 pub enum Verdict {
     /// Somebody answered.
     Resolved {
-        /// The answer: JSON text, byte for byte as it was sent.
+        /// The answer: JSON text. To a free question and to a form, byte for byte as it was sent. For tool calls the JSON form of
+        /// [`Outcome::results`].
         payload_json: String,
+        /// Who answered, as the resolver claimed. `None` if it did not say, and for tool calls: there [`Outcome::results`] say it.
+        answered_by: Option<String>,
     },
     /// The answering side ended it without an answer.
     Failed {
@@ -73,6 +81,17 @@ impl Outcome {
         }
     }
 
+    /// [`Outcome::results`] in the JSON form of Pydantic AI's `DeferredToolResults`, however the wait ended. `None` for waits that
+    /// did not ask about tool calls.
+    pub fn results_json(&self) -> Option<&str> {
+        match &self.verdict {
+            Verdict::Resolved { payload_json, .. } => {
+                self.results.as_ref().map(|_| payload_json.as_str())
+            }
+            _ => self.ended_json.as_deref(),
+        }
+    }
+
     /// The answer, as JSON text; any other outcome as an error.
     ///
     /// # Errors
@@ -80,7 +99,7 @@ impl Outcome {
     pub fn into_answer(self) -> Result<String, WaitError> {
         let wait_id = self.wait_id;
         Err(match self.verdict {
-            Verdict::Resolved { payload_json } => return Ok(payload_json),
+            Verdict::Resolved { payload_json, .. } => return Ok(payload_json),
             Verdict::Failed {
                 reason,
                 error_type,

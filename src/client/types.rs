@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{outcome::Outcome, token::Token};
+use super::{decided::Decided, outcome::Outcome, question::Question, token::Token};
 
 /// What has become of a wait. It changes once, from pending to one of the others, and never again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,12 +107,18 @@ pub struct Opened {
 pub struct Settled {
     /// The wait's public name.
     pub wait_id: String,
-    /// What has become of the wait.
+    /// What has become of the wait. Pending after a partial answer that left calls undecided; after a repeat of one, whatever
+    /// became of the wait since.
     pub state: State,
-    /// When it was recorded, by the broker's clock: for a repeat, the first time.
-    pub settle_time: SystemTime,
+    /// When the wait was settled, by the broker's clock: for a repeat, the first time. `None` while it is pending.
+    pub settle_time: Option<SystemTime>,
     /// The same was recorded before. Also true where the client itself had to repeat the call.
     pub replayed: bool,
+    /// Who gave the answer that is recorded: for a repeat, whoever was first. `None` if nobody was named, and for tool calls:
+    /// there [`Settled::decided`] says it.
+    pub answered_by: Option<String>,
+    /// For tool calls: what is decided by now, and by whom. For a repeat, by whoever was first.
+    pub decided: Option<Decided>,
 }
 
 /// A wait, as it is shown to whoever may look at it.
@@ -147,8 +153,20 @@ pub struct WaitInfo {
     pub heartbeat_expire_time: Option<SystemTime>,
     /// When its outcome was recorded.
     pub settle_time: Option<SystemTime>,
-    /// What is asked: JSON text, byte for byte. `None` in lists and watches, and where there is no question.
-    pub question_json: Option<String>,
+    /// What is asked. `None` in lists and watches, and where there is no question.
+    pub question: Option<Question>,
     /// The outcome. `None` while pending, and in lists and watches.
     pub outcome: Option<Outcome>,
+    /// Which tool calls are decided so far. `None` for other questions, and once it is settled: then the outcome says it.
+    pub decided: Option<Decided>,
+}
+
+impl WaitInfo {
+    /// What is asked, where that is free JSON: its text, byte for byte. `None` for any other question, and where there is none.
+    pub fn question_json(&self) -> Option<&str> {
+        match &self.question {
+            Some(Question::Json(json)) => Some(json),
+            _ => None,
+        }
+    }
 }

@@ -3,8 +3,9 @@
 use tokio::{sync::watch, task::AbortHandle};
 
 use super::{
-    attached::{self, Beginning, Progress, Stream},
+    attached::{self, Beginning, Progress, Stream, Told},
     calls::Client,
+    decided::Decided,
     error::Error,
     options::OpenOptions,
     outcome::Outcome,
@@ -24,17 +25,24 @@ use crate::proto::v1::{self, attach_request::Target};
 pub struct Wait {
     opened: Opened,
     progress: watch::Receiver<Progress>,
+    decided: watch::Receiver<Option<Decided>>,
     task: AbortHandle,
 }
 
 impl Wait {
     fn follow(client: Client, stream: Stream) -> Self {
         let opened = stream.opened.clone();
-        let (sender, progress) = watch::channel(Progress::new());
-        let task = tokio::spawn(attached::follow(client, stream, sender)).abort_handle();
+        let (tell_progress, progress) = watch::channel(Progress::new());
+        let (tell_decided, decided) = watch::channel(None);
+        let told = Told {
+            progress: tell_progress,
+            decided: tell_decided,
+        };
+        let task = tokio::spawn(attached::follow(client, stream, told)).abort_handle();
         Self {
             opened,
             progress,
+            decided,
             task,
         }
     }
@@ -73,6 +81,24 @@ impl Wait {
     /// How the following of the wait is going: a receiver that sees each change, for a display of it.
     pub fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.clone()
+    }
+
+    /// Which of the wait's tool calls are decided so far: a receiver that holds what is known now and sees each change. `None`
+    /// before the broker tells of a decision, and for other questions. It only grows, through cuts too; what is decided last may
+    /// be told by the outcome alone, after which there are no more changes.
+    ///
+    /// ```no_run
+    /// # async fn show(wait: &abeyance::client::Wait) {
+    /// let mut decided = wait.decided();
+    /// while decided.changed().await.is_ok() {
+    ///     if let Some(decided) = &*decided.borrow_and_update() {
+    ///         println!("{} calls are still open", decided.pending_calls);
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn decided(&self) -> watch::Receiver<Option<Decided>> {
+        self.decided.clone()
     }
 }
 
