@@ -13,6 +13,7 @@ pub mod error;
 pub mod json;
 pub mod limits;
 pub mod outcome;
+pub mod schema;
 pub mod time;
 pub mod token;
 pub mod transition;
