@@ -8,7 +8,13 @@ use super::{
     Config, Connections, Error, Store,
     values::{self, ByteSize, OrOff, Workers},
 };
-use crate::{broker, domain::limits::Limits, grpc, store::sqlite, telemetry};
+use crate::{
+    broker,
+    domain::{limits::Limits, results::UnknownKeys},
+    grpc,
+    store::sqlite,
+    telemetry,
+};
 
 /// The flags of `serve`. Durations are written `250ms`, `25s`, `1h` or `30d`.
 #[derive(Args, Clone, Debug)]
@@ -63,6 +69,15 @@ pub struct ServeArgs {
         value_name = "SIZE"
     )]
     pub max_payload: ByteSize,
+
+    /// Keys in answers to tool calls that this version does not know
+    #[arg(
+        long,
+        env = "ABEYANCE_UNKNOWN_ANSWER_KEYS",
+        default_value = "refuse",
+        value_name = "WHAT"
+    )]
+    pub unknown_answer_keys: UnknownAnswerKeys,
 
     /// Longest timeout of a wait, and the timeout of a wait without one
     #[arg(long, env = "ABEYANCE_MAX_TIMEOUT", default_value = "366d", value_name = "TIME", value_parser = values::duration)]
@@ -169,6 +184,24 @@ pub enum StoreKind {
     Memory,
 }
 
+/// What becomes of keys in answers that this version does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum UnknownAnswerKeys {
+    /// The answer is refused, and the key that was probably meant is named.
+    Refuse,
+    /// They go to the worker, for a library that is newer than the broker.
+    Relay,
+}
+
+impl From<UnknownAnswerKeys> for UnknownKeys {
+    fn from(keys: UnknownAnswerKeys) -> Self {
+        match keys {
+            UnknownAnswerKeys::Refuse => Self::Refuse,
+            UnknownAnswerKeys::Relay => Self::Relay,
+        }
+    }
+}
+
 /// The forms of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
@@ -206,6 +239,7 @@ impl ServeArgs {
             broker: broker::Options {
                 limits: Limits {
                     payload_bytes: self.max_payload.0,
+                    unknown_keys: self.unknown_answer_keys.into(),
                     max_timeout: self.max_timeout,
                     deadline_margin: self.deadline_margin,
                 },

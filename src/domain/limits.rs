@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use super::{
     error::{Refusal, Violation},
     json::JsonText,
+    results::UnknownKeys,
 };
 
 /// The sizes and lengths of time that the operator sets.
@@ -17,6 +18,8 @@ pub struct Limits {
     /// How long before a gRPC deadline that is a wait's timeout the wait is settled, at most; a tenth of a shorter deadline.
     /// Default: 250 ms.
     pub deadline_margin: Duration,
+    /// What becomes of keys in answers that this version does not know. Default: they are refused.
+    pub unknown_keys: UnknownKeys,
 }
 
 impl Default for Limits {
@@ -25,6 +28,7 @@ impl Default for Limits {
             payload_bytes: 1 << 20,
             max_timeout: Duration::from_secs(366 * 86_400),
             deadline_margin: Duration::from_millis(250),
+            unknown_keys: UnknownKeys::Refuse,
         }
     }
 }

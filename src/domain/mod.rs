@@ -15,6 +15,7 @@ pub mod limits;
 pub mod outcome;
 pub mod question;
 pub mod results;
+pub mod schema;
 pub mod time;
 pub mod token;
 pub mod transition;

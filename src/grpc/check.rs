@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use super::question;
 use crate::{
     broker::{Filter, Open},
     domain::{
-        Answer, Command, Failure, Question, Refusal, Spec, State, Violation, WaitId,
+        Command, Failure, Refusal, Spec, State, Violation, WaitId,
         deadline::Wish,
         limits::{self, ErrorType, Key, Labels, Limits, Name, Namespace, Reason, RequestId},
     },
@@ -14,17 +15,25 @@ use crate::{
 
 /// Collects the faults of a request, so that they are told together.
 #[derive(Default)]
-struct Faults(Vec<Violation>);
+pub(super) struct Faults(Vec<Violation>);
 
 impl Faults {
-    fn take<T>(&mut self, field: &str, checked: Result<T, String>) -> Option<T> {
+    pub(super) fn take<T>(&mut self, field: &str, checked: Result<T, String>) -> Option<T> {
         checked
             .map_err(|fault| self.0.push(Violation::new(field, fault)))
             .ok()
     }
 
+    pub(super) fn push(&mut self, field: impl Into<String>, fault: impl Into<String>) {
+        self.0.push(Violation::new(field, fault));
+    }
+
+    pub(super) fn append(&mut self, mut faults: Vec<Violation>) {
+        self.0.append(&mut faults);
+    }
+
     /// Takes a check that names its own fields. A fault of JSON alone keeps its own kind of refusal.
-    fn json<T>(&mut self, checked: Result<T, Refusal>) -> Result<Option<T>, Refusal> {
+    pub(super) fn json<T>(&mut self, checked: Result<T, Refusal>) -> Result<Option<T>, Refusal> {
         match checked {
             Ok(value) => Ok(Some(value)),
             Err(Refusal::InvalidFields(mut faults)) => {
@@ -39,7 +48,7 @@ impl Faults {
         }
     }
 
-    fn finish(self) -> Result<(), Refusal> {
+    pub(super) fn finish(self) -> Result<(), Refusal> {
         if self.0.is_empty() {
             Ok(())
         } else {
@@ -49,7 +58,7 @@ impl Faults {
 }
 
 /// Empty text means that nothing was given.
-fn given(text: &str) -> Option<&str> {
+pub(super) fn given(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
@@ -92,7 +101,7 @@ pub(super) fn open(
         ));
     }
     let question = match spec.question {
-        Some(asked) => faults.json(question("spec.question", Some(asked), limits))?,
+        Some(asked) => faults.json(question::check("spec.question", Some(asked), limits))?,
         None => None,
     };
     faults.finish()?;
@@ -112,51 +121,6 @@ pub(super) fn open(
         heartbeat_timeout,
         question,
         question_later: spec.question_later,
-        request_id: request_id.flatten(),
-    })
-}
-
-/// Checks a question.
-pub(super) fn question(
-    field: &str,
-    question: Option<v1::Question>,
-    limits: &Limits,
-) -> Result<Question, Refusal> {
-    match question.and_then(|q| q.kind) {
-        Some(v1::question::Kind::FreeJson(text)) => {
-            let json = limits.json(&format!("{field}.free_json"), &text)?;
-            Ok(Question::FreeJson(json))
-        }
-        None => Err(Refusal::field(
-            field,
-            "is required, with one of its kinds set",
-        )),
-    }
-}
-
-/// Checks an answer.
-pub(super) fn resolve(
-    answer: Option<v1::resolve_request::Answer>,
-    request_id: &str,
-    limits: &Limits,
-) -> Result<Command, Refusal> {
-    let mut faults = Faults::default();
-    let request_id = given(request_id).map(|id| faults.take("request_id", RequestId::new(id)));
-    let answer = match answer {
-        Some(v1::resolve_request::Answer::PayloadJson(text)) => {
-            faults.json(limits.json("payload_json", &text))?
-        }
-        None => faults.take(
-            "payload_json",
-            Err("is required; a missing answer is not null".to_owned()),
-        ),
-    };
-    faults.finish()?;
-    let Some(json) = answer else {
-        return Err(Refusal::field("payload_json", "is required"));
-    };
-    Ok(Command::Resolve {
-        answer: Answer::FreeJson(json),
         request_id: request_id.flatten(),
     })
 }

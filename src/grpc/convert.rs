@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use super::{answer, question};
 use crate::{
     domain::{
-        Answer, Ending, ExpiryCause, Outcome, Question, State, Summary, TimeoutSource, Timestamp,
-        Token, Wait, WaitId,
+        Answer, Ending, ExpiryCause, Outcome, State, Summary, TimeoutSource, Timestamp, Token,
+        Wait, WaitId, limits::AnsweredBy,
     },
     proto::v1,
 };
@@ -72,13 +73,25 @@ pub(super) fn opened(
 /// An outcome as workers get it.
 pub(super) fn outcome(wait_id: WaitId, outcome: &Outcome) -> v1::Outcome {
     use v1::outcome::Result as R;
+    let decided = outcome.decided.as_deref();
+    let results_json = || decided.map_or_else(String::new, |d| d.json().as_str().to_owned());
     v1::Outcome {
+        results: decided.map(|decided| answer::message(decided.results())),
+        results_json: match outcome.ending {
+            Ending::Resolved(_) => String::new(),
+            _ => results_json(),
+        },
         wait_id: wait_id.to_string(),
         state: to_state(outcome.state()).into(),
         settle_time: Some(to_timestamp(outcome.settle_time)),
         result: Some(match &outcome.ending {
-            Ending::Resolved(Answer::FreeJson(json)) => R::Resolved(v1::Resolved {
+            Ending::Resolved(Answer::Json { json, answered_by }) => R::Resolved(v1::Resolved {
                 payload_json: json.as_str().to_owned(),
+                answered_by: by(answered_by.as_ref()),
+            }),
+            Ending::Resolved(Answer::Decisions) => R::Resolved(v1::Resolved {
+                payload_json: results_json(),
+                answered_by: String::new(),
             }),
             Ending::Failed(failure) => R::Failed(v1::Failed {
                 reason: failure.reason.as_str().to_owned(),
@@ -101,6 +114,11 @@ pub(super) fn outcome(wait_id: WaitId, outcome: &Outcome) -> v1::Outcome {
             }),
         }),
     }
+}
+
+/// Who answered, as they say.
+pub(super) fn by(answered_by: Option<&AnsweredBy>) -> String {
+    answered_by.map_or_else(String::new, |by| by.as_str().to_owned())
 }
 
 /// A wait as lists and watches show it.
@@ -129,22 +147,23 @@ pub(super) fn summary(wait: &Summary) -> v1::Wait {
         settle_time: wait.settled.map(|(_, time)| to_timestamp(time)),
         question: None,
         outcome: None,
+        progress: wait
+            .progress
+            .map(|progress| answer::progress(None, progress)),
     }
 }
 
 /// A wait as whoever may see all of it sees it.
 pub(super) fn whole(wait: Wait) -> v1::Wait {
-    let question = wait
-        .record
-        .question
-        .as_ref()
-        .map(|Question::FreeJson(json)| v1::Question {
-            kind: Some(v1::question::Kind::FreeJson(json.as_str().to_owned())),
-        });
+    let record = &wait.record;
+    let question = record.question.as_ref().map(question::message);
+    let progress =
+        (record.progress()).map(|progress| answer::progress(record.decided.as_deref(), progress));
     let ended = (wait.record.outcome.as_ref()).map(|ended| outcome(wait.record.id, ended));
     v1::Wait {
         question,
         outcome: ended,
+        progress,
         ..summary(&Summary::from(wait))
     }
 }

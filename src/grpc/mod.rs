@@ -8,12 +8,14 @@
 //! - A `Status` is built in [`status`] and nowhere else.
 //! - A stream ends together with its last event, so that a client which reads on never has to reset it.
 
+mod answer;
 pub mod bare;
 mod bounds;
 mod check;
 pub mod connection_end;
 mod convert;
 pub mod deadline;
+mod question;
 mod service;
 pub mod status;
 mod stream;

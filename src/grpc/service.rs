@@ -6,12 +6,15 @@ use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status};
 
 use super::{
-    Options, bounds::Bounds, check, convert, deadline::Deadline, status::refused,
+    Options, answer, bounds::Bounds, check, convert, deadline::Deadline, question, status::refused,
     stream::WaitStream, watch::WatchTask,
 };
 use crate::{
     broker::{Attached, Broker},
-    domain::{Command, Record, Refusal, Verdict, WaitId, limits::Limits},
+    domain::{
+        Answer, Command, Ending, Progress, Question, Record, Refusal, Verdict, WaitId,
+        limits::Limits,
+    },
     proto::v1::{
         self, attach_request::Target, inbox_service_server::InboxService,
         resolve_service_server::ResolveService, wait_service_server::WaitService,
@@ -133,7 +136,7 @@ impl WaitService for Door {
     ) -> Result<Response<v1::SetQuestionResponse>, Status> {
         let request = request.into_inner();
         let checked = |limits: &Limits| {
-            check::question("question", request.question, limits).map(Command::SetQuestion)
+            question::check("question", request.question, limits).map(Command::SetQuestion)
         };
         self.apply(&request.token, checked).await?;
         Ok(Response::new(v1::SetQuestionResponse {}))
@@ -184,16 +187,42 @@ impl From<(Record, Verdict)> for Settled {
     }
 }
 
+/// Who gave the answer that is recorded, or which calls are decided and by whom.
+fn answered(record: &Record) -> (String, Option<v1::Progress>) {
+    let by = match record.outcome.as_ref().map(|outcome| &outcome.ending) {
+        Some(Ending::Resolved(Answer::Json { answered_by, .. })) => {
+            convert::by(answered_by.as_ref())
+        }
+        _ => String::new(),
+    };
+    let calls = record.question.as_ref().and_then(Question::requests);
+    let progress = calls.map(|requests| {
+        let decided = record.decided().map(|decided| &**decided);
+        let count = decided.map_or(0, |decided| decided.entries().len());
+        let progress = Progress {
+            decided: count,
+            pending: requests.calls().len().saturating_sub(count),
+        };
+        answer::progress(decided, progress)
+    });
+    (by, progress)
+}
+
 #[tonic::async_trait]
 impl ResolveService for Door {
     async fn resolve(
         &self,
         request: Request<v1::ResolveRequest>,
     ) -> Result<Response<v1::ResolveResponse>, Status> {
-        let request = request.into_inner();
-        let checked = |limits: &Limits| check::resolve(request.answer, &request.request_id, limits);
-        let settled = Settled::from(self.apply(&request.token, checked).await?);
+        let mut request = request.into_inner();
+        let token = std::mem::take(&mut request.token);
+        let checked = |limits: &Limits| answer::resolve(request, limits);
+        let (record, verdict) = self.apply(&token, checked).await?;
+        let (answered_by, progress) = answered(&record);
+        let settled = Settled::from((record, verdict));
         Ok(Response::new(v1::ResolveResponse {
+            answered_by,
+            progress,
             wait_id: settled.wait_id,
             state: settled.state,
             settle_time: settled.settle_time,

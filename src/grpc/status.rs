@@ -49,11 +49,25 @@ impl From<broker::Error> for Status {
 pub fn refused(refusal: &Refusal) -> Status {
     use ErrorReason as R;
     let message = refusal.to_string();
+    let refuse_with = |reason| Refuse::new(Code::InvalidArgument, reason);
     let id = |id: &WaitId| ("wait_id", id.to_string());
     match refusal {
-        Refusal::InvalidFields(faults) => bad_request(R::InvalidField, &message, faults),
+        Refusal::InvalidFields(faults) => {
+            bad_request(refuse_with(R::InvalidField), &message, faults, faults.len())
+        }
         Refusal::InvalidJson(fault) => {
-            bad_request(R::InvalidJson, &message, std::slice::from_ref(fault))
+            let faults = std::slice::from_ref(fault);
+            bad_request(refuse_with(R::InvalidJson), &message, faults, 1)
+        }
+        Refusal::InvalidAnswer { wait_id, faults } => {
+            let refuse = refuse_with(R::InvalidAnswer).with(id(wait_id));
+            bad_request(refuse, &message, faults.first(), faults.total())
+        }
+        Refusal::AlreadyDecided { wait_id, call } => {
+            Refuse::new(Code::FailedPrecondition, R::AlreadyDecided)
+                .with(id(wait_id))
+                .with(("tool_call_id", call.as_str().to_owned()))
+                .status(&message)
         }
         Refusal::RequestIdReused { wait_id } => {
             let status = Refuse::new(Code::InvalidArgument, R::RequestIdReused);
@@ -172,9 +186,9 @@ impl Refuse {
 }
 
 /// Names all faults, in their order, as many as fit, and then how many more there are.
-fn bad_request(reason: ErrorReason, message: &str, faults: &[Violation]) -> Status {
+fn bad_request(refuse: Refuse, message: &str, faults: &[Violation], total: usize) -> Status {
     let message = cut(message, MAX_MESSAGE_BYTES);
-    let (code, details) = Refuse::new(Code::InvalidArgument, reason).details();
+    let (code, details) = refuse.details();
     // What every such status holds besides its violations, with room for the line that counts the rest.
     let frame = Status::with_error_details(code, message.clone(), details.clone());
     let mut room = MAX_DETAILS_BYTES.saturating_sub(frame.details().len() + 128);
@@ -193,7 +207,7 @@ fn bad_request(reason: ErrorReason, message: &str, faults: &[Violation]) -> Stat
         room -= size;
         violations.push(FieldViolation::new(violation.field, violation.description));
     }
-    let left = faults.len() - violations.len();
+    let left = total - violations.len();
     if left > 0 {
         violations.push(FieldViolation::new("", format!("and {left} more")));
     }

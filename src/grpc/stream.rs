@@ -15,12 +15,12 @@ use tokio_stream::Stream;
 use tonic::Status;
 
 use super::{
-    Options,
+    Options, answer,
     bounds::{Bounds, chance},
     convert, status,
 };
 use crate::{
-    broker::{Attached, Subscription},
+    broker::{Attached, News, Subscription},
     domain::Outcome,
     proto::v1::{self, detached::Reason, wait_event::Event},
 };
@@ -35,6 +35,8 @@ pub struct WaitStream<M> {
     let_go: LetGo,
     /// The call's own deadline.
     deadline: Option<Instant>,
+    /// How many decisions on tool calls were told.
+    told: usize,
     /// Fires at the earliest of the three.
     timer: Pin<Box<Sleep>>,
     wrap: fn(v1::WaitEvent) -> M,
@@ -82,6 +84,7 @@ impl<M> WaitStream<M> {
                 reason: Reason::Lifetime,
             },
             deadline: bounds.deadline,
+            told: 0,
             timer: Box::pin(tokio::time::sleep_until(now)),
             wrap,
         };
@@ -163,8 +166,14 @@ impl<M> WaitStream<M> {
             Stage::Ended => return Poll::Ready(None),
             Stage::Listening => {}
         }
-        if let Poll::Ready(outcome) = self.subscription.poll_outcome(cx) {
-            return Poll::Ready(Some(self.last(&outcome)));
+        match self.subscription.poll_news(cx, self.told) {
+            Poll::Ready(News::Outcome(outcome)) => return Poll::Ready(Some(self.last(&outcome))),
+            Poll::Ready(News::Part(part)) => {
+                self.told = part.progress.decided;
+                let progress = answer::progress(Some(&part.decided), part.progress);
+                return Poll::Ready(Some(self.say(Event::Progress(progress))));
+            }
+            Poll::Pending => {}
         }
         self.notice_drain();
         loop {

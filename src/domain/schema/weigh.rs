@@ -1,0 +1,165 @@
+//! What one subschema's own keywords cost, in steps of about ten nanoseconds.
+
+use serde_json::{Map, Value};
+
+use super::pattern;
+
+/// The work of one subschema, or of all that look at one place of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Weight {
+    /// How many subschemas look at the value.
+    pub(super) evaluations: u64,
+    /// Steps for each value, however small.
+    pub(super) value: u64,
+    /// Steps for each byte of the value's own text, its name included.
+    pub(super) byte: u64,
+    /// Steps for each byte of the value with all that is within it.
+    pub(super) whole: u64,
+    /// Places of its patterns, which are only paid when the schema is compiled.
+    pub(super) patterns: u64,
+}
+
+impl Weight {
+    /// A subschema without keywords.
+    pub(super) const ONE: Self = Self {
+        evaluations: 1,
+        value: 1,
+        byte: 0,
+        whole: 0,
+        patterns: 0,
+    };
+
+    /// Both together.
+    pub(super) fn plus(self, other: Self) -> Self {
+        self.plus_times(other, 1)
+    }
+
+    /// This and `times` the other.
+    pub(super) fn plus_times(self, other: Self, times: u64) -> Self {
+        let add = |a: u64, b: u64| a.saturating_add(b.saturating_mul(times));
+        Self {
+            evaluations: add(self.evaluations, other.evaluations),
+            value: add(self.value, other.value),
+            byte: add(self.byte, other.byte),
+            whole: add(self.whole, other.whole),
+            patterns: add(self.patterns, other.patterns),
+        }
+    }
+
+    /// The larger of each.
+    pub(super) fn max(self, other: Self) -> Self {
+        Self {
+            evaluations: self.evaluations.max(other.evaluations),
+            value: self.value.max(other.value),
+            byte: self.byte.max(other.byte),
+            whole: self.whole.max(other.whole),
+            patterns: self.patterns.max(other.patterns),
+        }
+    }
+}
+
+/// Weighs the keywords of `schema`, or tells which of them are not taken.
+pub(super) fn weigh(schema: &Map<String, Value>) -> Result<Weight, Vec<(&str, String)>> {
+    let mut sum = Weight::ONE;
+    let mut faults = Vec::new();
+    for (keyword, value) in schema {
+        match of_keyword(keyword, value) {
+            Ok(weight) => sum = sum.plus(weight),
+            Err(fault) => faults.push((keyword.as_str(), fault)),
+        }
+    }
+    if faults.is_empty() {
+        Ok(sum)
+    } else {
+        Err(faults)
+    }
+}
+
+fn of_keyword(keyword: &str, value: &Value) -> Result<Weight, String> {
+    let mut weight = Weight::default();
+    match keyword {
+        "type" | "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties"
+        | "maxProperties" | "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => {
+            weight.value = 1;
+        }
+        // In floating point, but by way of a fraction of big integers where that would be inexact.
+        "multipleOf" => weight.value = 200,
+        "required" => weight.value = 1 + count(value),
+        "properties" => weight.value = 2 + count(value) / 2,
+        "dependentRequired" | "dependencies" | "dependentSchemas" => {
+            weight.value = 2 + total(value);
+        }
+        // Each option may be compared with all of the answer.
+        "enum" => {
+            weight.value = 1 + count(value);
+            weight.whole = compound(value);
+        }
+        "const" => {
+            weight.value = 2;
+            weight.whole = u64::from(value.is_object() || value.is_array());
+        }
+        // A name of every value is written out and put in a set.
+        "uniqueItems" => {
+            weight.value = 5;
+            weight.whole = 15;
+        }
+        // The readers of formats look at each character a few times.
+        "format" => {
+            weight.value = 5;
+            weight.byte = 5;
+        }
+        "contentEncoding" | "contentMediaType" => {
+            weight.value = 10;
+            weight.byte = 10;
+        }
+        "pattern" => {
+            let pattern = value.as_str().unwrap_or_default();
+            weight = of_pattern(pattern)?;
+        }
+        "patternProperties" => {
+            for name in value.as_object().into_iter().flat_map(Map::keys) {
+                let one = of_pattern(name).map_err(|fault| {
+                    format!("has a name that {fault}: {:?}", super::words::cut(name, 64))
+                })?;
+                // `additionalProperties` and `unevaluatedProperties` match the names again.
+                weight = weight.plus_times(one, 3);
+            }
+        }
+        _ => {}
+    }
+    Ok(weight)
+}
+
+fn of_pattern(pattern: &str) -> Result<Weight, String> {
+    let measure = pattern::measure(pattern)?;
+    Ok(Weight {
+        value: 10,
+        byte: 2 + measure.width,
+        patterns: measure.size,
+        ..Weight::default()
+    })
+}
+
+fn count(value: &Value) -> u64 {
+    match value {
+        Value::Array(items) => items.len() as u64,
+        Value::Object(members) => members.len() as u64,
+        _ => 0,
+    }
+}
+
+fn total(value: &Value) -> u64 {
+    value
+        .as_object()
+        .into_iter()
+        .flat_map(Map::values)
+        .map(|list| 1 + list.as_array().map_or(0, |list| list.len() as u64))
+        .sum()
+}
+
+fn compound(value: &Value) -> u64 {
+    let is_compound = |option: &&Value| option.is_object() || option.is_array();
+    value.as_array().map_or(0, |options| {
+        options.iter().filter(is_compound).count() as u64
+    })
+}
