@@ -112,7 +112,7 @@ async fn an_answer_in_place_is_recorded_like_any_other() {
             wait_id: WAIT_ID.to_owned(),
             state: v1::wait::State::Resolved.into(),
             settle_time: Some(prost_types::Timestamp::default()),
-            replayed: false,
+            ..v1::ResolveResponse::default()
         });
         settle(stream, answered("true"));
     };

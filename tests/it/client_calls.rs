@@ -19,6 +19,7 @@ fn resolved() -> v1::ResolveResponse {
         state: v1::wait::State::Resolved.into(),
         settle_time: Some(prost_types::Timestamp::default()),
         replayed: true,
+        ..v1::ResolveResponse::default()
     }
 }
 

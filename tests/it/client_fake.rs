@@ -137,9 +137,10 @@ impl Call {
         self.refuse_with(code, reason, ErrorDetails::new());
     }
 
-    /// Refuses with a status that has a reason and these details.
+    /// Refuses with a status that has a reason and these details; of an `ErrorInfo` among them the metadata counts.
     pub fn refuse_with(mut self, code: Code, reason: &str, mut details: ErrorDetails) {
-        details.set_error_info(reason, "abeyance.v1", HashMap::new());
+        let metadata = details.error_info().map(|i| i.metadata.clone());
+        details.set_error_info(reason, "abeyance.v1", metadata.unwrap_or_default());
         let status = Status::with_error_details(code, "refused", details);
         let mut head = Response::new(());
         *head.headers_mut() = trailers(&status);
@@ -237,6 +238,7 @@ pub fn seconds(seconds: i64) -> prost_types::Duration {
 pub fn answered(json: &str) -> v1::Outcome {
     let resolved = v1::Resolved {
         payload_json: json.to_owned(),
+        ..v1::Resolved::default()
     };
     outcome(
         v1::wait::State::Resolved,
@@ -250,6 +252,7 @@ pub fn outcome(state: v1::wait::State, result: v1::outcome::Result) -> v1::Outco
         state: state.into(),
         settle_time: Some(prost_types::Timestamp::default()),
         result: Some(result),
+        ..v1::Outcome::default()
     }
 }
 

@@ -316,8 +316,11 @@ async fn c41_a_settled_wait_gives_its_outcome_to_each_attach() {
         let token = Token::new(TOKEN);
         let (wait, ()) = tokio::join!(client.attach(&token), broker);
         let outcome = wait.expect("attached").outcome().await.expect("settled");
-        let payload_json = "[1.0]".to_owned();
-        assert_eq!(outcome.verdict, Verdict::Resolved { payload_json });
+        let expected = Verdict::Resolved {
+            payload_json: "[1.0]".to_owned(),
+            answered_by: None,
+        };
+        assert_eq!(outcome.verdict, expected);
     }
 }
 

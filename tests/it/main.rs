@@ -7,6 +7,7 @@ mod cli_harness;
 mod cli_wait;
 mod client_ask;
 mod client_calls;
+mod client_decisions;
 mod client_fake;
 mod client_streams;
 mod errors;

@@ -24,7 +24,7 @@ async fn answer(wait: &Wait) -> String {
         .await
         .expect("an outcome");
     match outcome.verdict {
-        Verdict::Resolved { payload_json } => payload_json,
+        Verdict::Resolved { payload_json, .. } => payload_json,
         other => panic!("not resolved: {other:?}"),
     }
 }
