@@ -77,6 +77,7 @@ pub fn resolve(token: String) -> Bytes {
         token,
         answer: Some(v1::resolve_request::Answer::PayloadJson(payload())),
         request_id: String::new(),
+        ..Default::default()
     })
 }
 

@@ -28,10 +28,6 @@ impl Faults {
         self.0.push(Violation::new(field, fault));
     }
 
-    pub(super) fn append(&mut self, mut faults: Vec<Violation>) {
-        self.0.append(&mut faults);
-    }
-
     /// Takes a check that names its own fields. A fault of JSON alone keeps its own kind of refusal.
     pub(super) fn json<T>(&mut self, checked: Result<T, Refusal>) -> Result<Option<T>, Refusal> {
         match checked {

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use abeyance::domain::{
-    self, Answer, Command, Effect, Ending, ExpiryCause, Moment, Record, Refusal, State, Timestamp,
-    Verdict,
+    self, Answer, Command, Effect, Ending, ExpiryCause, Moment, Record, Refusal, State, Submission,
+    Timestamp, Verdict,
 };
 use proptest::prelude::*;
 
@@ -260,10 +260,10 @@ fn open(model: &Model) -> Record {
 fn command(act: &Act) -> Command {
     let id = |id: &Option<u8>| id.map(|n| request_id(&n.to_string()));
     match act {
-        Act::Resolve(n, request) => Command::Resolve {
-            answer: Answer::FreeJson(json(&n.to_string())),
+        Act::Resolve(n, request) => Command::Resolve(Box::new(Submission {
             request_id: id(request),
-        },
+            ..Submission::json(json(&n.to_string()))
+        })),
         Act::Fail(n, request) => match fail(&n.to_string()) {
             Command::Fail { failure, .. } => Command::Fail {
                 failure,
@@ -297,6 +297,7 @@ fn said(verdict: &Result<Verdict, Refusal>) -> Told {
         Ok(Verdict::Done) => Told::Done,
         Ok(Verdict::Repeat) => Told::Repeat,
         Ok(Verdict::Nothing) => Told::Nothing,
+        Ok(Verdict::CheckForm) => panic!("no form is asked"),
         Err(Refusal::AlreadySettled {
             state, settle_time, ..
         }) => Told::Late(*state, seconds(*settle_time)),
@@ -325,9 +326,10 @@ fn check_same(record: &Record, model: &Model) -> Result<(), TestCaseError> {
     let end = record.outcome.as_ref().map(|outcome| {
         let id = (outcome.request_id.as_ref()).and_then(|id| id.as_str().parse().ok());
         let end = match &outcome.ending {
-            Ending::Resolved(Answer::FreeJson(json)) => {
+            Ending::Resolved(Answer::Json { json, .. }) => {
                 End::Resolved(json.as_str().parse().expect("a number"), id)
             }
+            Ending::Resolved(Answer::Decisions) => panic!("no tool calls are asked"),
             Ending::Failed(failure) => {
                 End::Failed(failure.reason.as_str().parse().expect("a number"), id)
             }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use abeyance::domain::{
-    self, Answer, Command, Effect, Ending, Moment, Record, Refusal, State, Timestamp, Verdict,
+    self, Command, Effect, Ending, Moment, Record, Refusal, State, Timestamp, Verdict,
 };
 use serde_json::Value;
 
-use crate::store_fixture::{START, cancel, fail, json, new_wait, question, request_id, resolve};
+use crate::store_fixture::{START, cancel, fail, new_wait, question, resolve, resolve_as};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -59,10 +59,7 @@ fn record(given: Given) -> (Record, Timestamp) {
         _ => {}
     }
     let open = new.create(START).record;
-    let with_id = |text| Command::Resolve {
-        answer: Answer::FreeJson(json(text)),
-        request_id: Some(request_id("r")),
-    };
+    let with_id = |text| resolve_as("r", text);
     let command = match given {
         Given::Pending | Given::QuestionMissing | Given::QuestionSet => return (open, now),
         Given::Overdue => return (open, START.after(HOUR)),
@@ -88,10 +85,7 @@ fn every_command_on_every_kind_of_wait() {
     use State::{Cancelled, Expired, Failed, Resolved};
     use Told as T;
     use Written as W;
-    let with_id = |text| Command::Resolve {
-        answer: Answer::FreeJson(json(text)),
-        request_id: Some(request_id("r")),
-    };
+    let with_id = |text| resolve_as("r", text);
     let set = |text| Command::SetQuestion(question(text));
     let late = T::AlreadySettled;
     let table = [
@@ -168,6 +162,7 @@ fn said(verdict: Result<Verdict, Refusal>) -> Told {
         Ok(Verdict::Done) => Told::Done,
         Ok(Verdict::Repeat) => Told::Repeat,
         Ok(Verdict::Nothing) => Told::Nothing,
+        Ok(Verdict::CheckForm) => panic!("no form is asked"),
         Err(Refusal::AlreadySettled { state, .. }) => Told::AlreadySettled(state),
         Err(Refusal::QuestionNotSet { .. }) => Told::QuestionNotSet,
         Err(Refusal::QuestionConflict { .. }) => Told::QuestionConflict,

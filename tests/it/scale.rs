@@ -61,6 +61,7 @@ async fn resolve(channel: &Channel, token: String, number: usize) {
         token,
         answer: Some(Answer::PayloadJson(number.to_string())),
         request_id: format!("answer-{number}"),
+        ..Default::default()
     };
     let mut client = ResolveServiceClient::new(channel.clone());
     client.resolve(request).await.expect("it is answered");

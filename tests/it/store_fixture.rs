@@ -12,7 +12,7 @@ use std::{
 
 use abeyance::{
     domain::{
-        Answer, Command, Failure, JsonText, NewWait, Question, Record, Spec, TimeoutSource,
+        Command, Failure, JsonText, NewWait, Question, Record, Spec, Submission, TimeoutSource,
         Timestamp, Wait, WaitId,
         limits::{ErrorType, Key, Labels, Name, Namespace, Reason, RequestId},
     },
@@ -215,10 +215,15 @@ pub fn labels<const N: usize>(pairs: [(&str, &str); N]) -> Labels {
 }
 
 pub fn resolve(text: &str) -> Command {
-    Command::Resolve {
-        answer: Answer::FreeJson(json(text)),
-        request_id: None,
-    }
+    Command::Resolve(Box::new(Submission::json(json(text))))
+}
+
+/// An answer with a request id.
+pub fn resolve_as(id: &str, text: &str) -> Command {
+    Command::Resolve(Box::new(Submission {
+        request_id: Some(request_id(id)),
+        ..Submission::json(json(text))
+    }))
 }
 
 pub fn fail(reason: &str) -> Command {

@@ -120,6 +120,7 @@ impl Calls {
             token: token.to_owned(),
             answer: Some(Answer::PayloadJson(json.to_owned())),
             request_id: String::new(),
+            ..Default::default()
         };
         let response = self.resolves.clone().resolve(request).await?;
         Ok(response.into_inner())

@@ -4,8 +4,9 @@ use std::{sync::Arc, task::Context, task::Waker, time::Duration};
 
 use abeyance::{
     domain::{
-        Command, Ending, Failure, Refusal, State, Verdict,
-        limits::{ErrorType, Reason},
+        Answer, Command, Ending, Failure, Refusal, State, Submission, Verdict,
+        limits::{AnsweredBy, ErrorType, Reason},
+        transition::Body,
     },
     store::Opened,
 };
@@ -23,10 +24,11 @@ pub async fn every_ending_is_kept_as_it_was_given(env: Env) {
     };
     for command in [
         resolve(" [1.0, 9007199254740993, \"\\u0000\"] "),
-        Command::Resolve {
-            answer: abeyance::domain::Answer::FreeJson(json("null")),
+        Command::Resolve(Box::new(Submission {
             request_id: Some(request_id("r")),
-        },
+            answered_by: Some(AnsweredBy::new("Ann").expect("a name")),
+            ..Submission::json(json("null"))
+        })),
         Command::Fail {
             failure: failure(Some(json("{\"code\": 1e2}"))),
             request_id: Some(request_id("r")),
@@ -57,8 +59,12 @@ pub async fn every_ending_is_kept_as_it_was_given(env: Env) {
             Some(outcome.settle_time)
         );
         match (command, outcome.ending) {
-            (Command::Resolve { answer, request_id }, Ending::Resolved(kept)) => {
-                assert_eq!((answer, request_id), (kept, outcome.request_id));
+            (Command::Resolve(sent), Ending::Resolved(Answer::Json { json, answered_by })) => {
+                assert_eq!(sent.body, Body::Json(json));
+                assert_eq!(
+                    (sent.answered_by, sent.request_id),
+                    (answered_by, outcome.request_id)
+                );
             }
             (
                 Command::Fail {

@@ -24,6 +24,7 @@ fn resolve_request(token: &str, json: &str) -> v1::ResolveRequest {
         token: token.to_owned(),
         answer: Some(Answer::PayloadJson(json.to_owned())),
         request_id: String::new(),
+        ..Default::default()
     }
 }
 

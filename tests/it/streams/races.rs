@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use abeyance::{
     broker::{Attached, Broker, Open, Options},
     domain::{
-        Answer, Command, Ending, JsonText, Outcome, Spec, Verdict,
+        Answer, Command, Ending, JsonText, Outcome, Spec, Submission, Verdict,
         deadline::Wish,
         limits::{Key, Labels, Name, Namespace},
     },
@@ -164,15 +164,14 @@ fn open(key: Option<&str>) -> Open {
 }
 
 fn resolve(text: &str) -> Command {
-    Command::Resolve {
-        answer: Answer::FreeJson(JsonText::new(text).expect("JSON")),
-        request_id: None,
-    }
+    Command::Resolve(Box::new(Submission::json(
+        JsonText::new(text).expect("JSON"),
+    )))
 }
 
 fn answer(outcome: &Outcome) -> &str {
     match &outcome.ending {
-        Ending::Resolved(Answer::FreeJson(json)) => json.as_str(),
+        Ending::Resolved(Answer::Json { json, .. }) => json.as_str(),
         other => panic!("not resolved: {other:?}"),
     }
 }

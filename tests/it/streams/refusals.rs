@@ -116,6 +116,7 @@ async fn other_large_refusals_arrive_whole() {
         token: token.clone(),
         answer: Some(Answer::PayloadJson(payload)),
         request_id,
+        ..Default::default()
     };
     let crab = "🦀".repeat(10_000);
     // JSON that goes wrong at the end of a long and costly path.

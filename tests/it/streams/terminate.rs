@@ -81,6 +81,7 @@ async fn half_sent(client: &RawClient, tokens: &[String]) -> Vec<(RawCall, bytes
             token: token.clone(),
             answer: Some(Answer::PayloadJson("\"in flight\"".to_owned())),
             request_id: String::new(),
+            ..Default::default()
         });
         let rest = message.split_off(message.len() / 2);
         let mut call = client.begin(RESOLVE, &[]).await;

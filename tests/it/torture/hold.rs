@@ -136,7 +136,7 @@ async fn until_outcome<M: Message>(
                 }
                 Some(WaitEvent::Opened(_)) => return fault(line, case, began, "opened twice"),
                 Some(WaitEvent::Detached(_)) => return End::Again,
-                Some(WaitEvent::Alive(_)) | None => {}
+                Some(WaitEvent::Alive(_) | WaitEvent::Progress(_)) | None => {}
             },
             Ok(None) => return End::Again,
             Err(status) => return again_after(line, case, began, &status),

@@ -180,6 +180,7 @@ impl Line {
                     token,
                     answer: Some(Answer::PayloadJson(payload.clone())),
                     request_id,
+                    ..Default::default()
                 };
                 let call = self.call_saying(case, Some(said), client.resolve(request));
                 let (began, response) = call.await?;
