@@ -93,9 +93,16 @@ pub fn gives<'a>(calls: impl IntoIterator<Item = (&'a str, &'a str)>) -> String 
 
 /// What [`gives`] gave a call, byte for byte; `None` where nobody did and the broker denied it.
 pub fn given(decided: &Decided, id: &str) -> Option<String> {
-    let id = call_id(id);
-    let decision = decided.results().decision(&id);
-    match decision? {
+    let results = decided.results();
+    let mut decisions = results.decisions().filter(|(call, _)| call.as_str() == id);
+    let (_, decision) = decisions.next()?;
+    assert!(decisions.next().is_none(), "{id} is decided once");
+    let notes = results
+        .metadata
+        .iter()
+        .filter(|(call, _)| call.as_str() == id);
+    assert!(notes.count() <= 1, "{id} has one note");
+    match decision {
         Decision::Approval(Approval::Approved { override_args, .. }) => {
             override_args.as_ref().map(|json| json.as_str().to_owned())
         }
@@ -120,8 +127,11 @@ pub fn is_denied(decided: &Decided, id: &str, reason: &str) -> bool {
 
 /// Who decided a call, as they said; empty if nobody.
 pub fn decider(decided: &Decided, id: &str) -> String {
-    let by = decided.results().answered_by_of(&call_id(id));
-    by.map_or_else(String::new, |by| by.as_str().to_owned())
+    let named = decided.results().answered_by.iter();
+    let mut named = named.filter(|(call, _)| call.as_str() == id);
+    let by = named.next().map(|(_, by)| by.as_str().to_owned());
+    assert!(named.next().is_none(), "{id} has one who decided it");
+    by.unwrap_or_default()
 }
 
 /// The ids of the calls that somebody decided, in order.

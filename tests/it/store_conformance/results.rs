@@ -104,6 +104,12 @@ async fn decide_typed(env: &Env, wait: &mut Wait, given: Results<String>) {
     is_kept(env, wait).await;
     let again = env.apply(wait.record.id, answer()).await;
     assert_eq!(again.verdict, Ok(Verdict::Repeat), "{given:?}");
+    // The form that workers get says the same.
+    let form = wait.record.decided().expect("decisions").json();
+    let again = env
+        .apply(wait.record.id, answers(part(form.as_str())))
+        .await;
+    assert_eq!(again.verdict, Ok(Verdict::Repeat), "{form:?}");
 }
 
 /// Whatever Pydantic AI's vectors hold that is taken.
@@ -137,8 +143,15 @@ pub async fn every_answer_that_is_taken_is_kept(env: Env) {
             wait.record = applied.record;
             if applied.verdict == Ok(Verdict::Done) {
                 kept += 1;
-                let again = env.apply(wait.record.id, answers(answer)).await;
-                assert_eq!(again.verdict, Ok(Verdict::Repeat), "{}", case["id"]);
+                let form = wait.record.decided().expect("decisions").json();
+                let form = Submission {
+                    unknown_keys,
+                    ..Submission::json(form.clone())
+                };
+                for again in [answer, form] {
+                    let again = env.apply(wait.record.id, answers(again)).await;
+                    assert_eq!(again.verdict, Ok(Verdict::Repeat), "{}", case["id"]);
+                }
             }
             assert_eq!(env.load(wait.record.id).await, wait, "{}", case["id"]);
         }
