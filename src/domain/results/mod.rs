@@ -98,6 +98,16 @@ pub enum Decision<'a> {
     Call(&'a CallResult),
 }
 
+/// How many bytes a text is within the quotes of a JSON string, as [`super::json::quote`] writes it.
+fn in_json(text: &str) -> usize {
+    let escaped = |byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    text.bytes().map(escaped).sum()
+}
+
 impl<Id> Default for Results<Id> {
     fn default() -> Self {
         Self {
@@ -111,11 +121,11 @@ impl<Id> Default for Results<Id> {
 }
 
 impl<Id> Results<Id> {
-    /// How many bytes of others' text it holds.
+    /// How many bytes of others' text it holds, where that is longest: in its JSON form. What workers get is bounded by it.
     pub fn bytes(&self) -> usize {
         let unknown = |keys: &Unknown| {
             keys.iter()
-                .map(|(k, v)| k.len() + v.as_str().len())
+                .map(|(k, v)| in_json(k) + v.as_str().len())
                 .sum::<usize>()
         };
         let approvals = self.approvals.iter().map(|(_, approval)| match approval {
@@ -126,12 +136,12 @@ impl<Id> Results<Id> {
             Approval::Denied {
                 message,
                 unknown: keys,
-            } => message.len() + unknown(keys),
+            } => in_json(message) + unknown(keys),
         });
         let calls = self.calls.iter().map(|(_, result)| match result {
             CallResult::Value(json) => json.as_str().len(),
             CallResult::Return(given) => given.bytes(),
-            CallResult::Failed(message) | CallResult::Retry(message) => message.len(),
+            CallResult::Failed(message) | CallResult::Retry(message) => in_json(message),
         });
         let metadata = self.metadata.iter().map(|(_, json)| json.as_str().len());
         approvals.chain(calls).chain(metadata).sum::<usize>() + unknown(&self.unknown)
@@ -190,7 +200,9 @@ impl ToolReturn {
             self.file_digests.as_ref(),
         ];
         let json = json.into_iter().flatten().map(|json| json.as_str().len());
-        json.chain(self.tools.iter().map(String::len)).sum()
+        // Quotes and a comma around each: there may be many empty ones.
+        json.chain(self.tools.iter().map(|tool| in_json(tool) + 3))
+            .sum()
     }
 
     /// Whether it is a value and nothing else.
@@ -248,5 +260,18 @@ impl CallResult {
             (Self::Failed(a), Self::Failed(b)) | (Self::Retry(a), Self::Retry(b)) => a == b,
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::json::quote;
+
+    #[test]
+    fn a_text_counts_as_it_is_written() {
+        let all: String = (0..0x250).filter_map(char::from_u32).collect();
+        assert_eq!(in_json(&all) + 2, quote(&all).len());
+        assert_eq!(in_json(""), 0);
     }
 }
