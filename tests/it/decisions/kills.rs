@@ -14,6 +14,7 @@ use std::{
 
 use abeyance::proto::v1::{
     self, deferred_tool_call::Kind, question, resolve_request::Answer, wait::State,
+    wait_spec::Expiry,
 };
 use tokio::task::JoinSet;
 use tonic::{Status, transport::Channel};
@@ -118,10 +119,17 @@ where
 
 /// The life of one wait; how many replies were lost, and how many answers were told again behind its end.
 async fn one(calls: Calls, key: String, mut rng: Rng, acks: Arc<AtomicU64>) -> (usize, usize) {
-    let spec = v1::WaitSpec {
+    let mut spec = v1::WaitSpec {
         question: Some(question()),
         ..spec_with_key("kills", &key)
     };
+    let expires = rng.chance(25);
+    if expires {
+        spec.expiry = Some(Expiry::Timeout(prost_types::Duration {
+            seconds: 0,
+            nanos: 50_000_000 + rng.below(150_000_000) as i32,
+        }));
+    }
     let opened = insist(|| calls.open(spec.clone())).await.0;
     let token = opened.expect("opens").opened.expect("opened").token;
     let mut resolvers = JoinSet::new();
@@ -142,7 +150,11 @@ async fn one(calls: Calls, key: String, mut rng: Rng, acks: Arc<AtomicU64>) -> (
         drop(end.await);
     }
     let acked: Vec<Acked> = resolvers.join_all().await.into_iter().flatten().collect();
-    let before = describe(&calls, &token).await;
+    let mut before = describe(&calls, &token).await;
+    while expires && before.state() == State::Pending {
+        tokio::time::sleep(ms(5)).await;
+        before = describe(&calls, &token).await;
+    }
     judge(&before, &acked);
     // Whoever is not sure asks again, whatever has become of the wait since.
     let mut after_the_end = 0;

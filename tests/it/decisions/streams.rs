@@ -264,3 +264,57 @@ async fn before_a_promised_question_is_set_an_answer_is_told_to_come_back() {
     );
     server.stop().await;
 }
+
+/// A text may be six times as long in JSON as it came, and what is taken must reach a worker whose library takes 4 MiB.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_taken_is_never_too_long_to_be_delivered() {
+    use v1::{ToolCallResult, tool_call_result::Result as Returns};
+    let server = TestServer::start().await;
+    let calls = server.calls().await;
+    let mut stream = calls.wait(asking()).await.expect("opens");
+    let token = stream.token().to_owned();
+    let result = |result| v1::ResolveRequest {
+        token: token.clone(),
+        answer: Some(Answer::Results(v1::DeferredToolResults {
+            calls: [(
+                "e1".to_owned(),
+                ToolCallResult {
+                    result: Some(result),
+                },
+            )]
+            .into(),
+            ..Default::default()
+        })),
+        partial: true,
+        ..Default::default()
+    };
+    let failed = |count| {
+        Returns::Failed(v1::ToolFailed {
+            message: "\u{1}".repeat(count),
+        })
+    };
+    let tools = |count| {
+        Returns::ToolReturn(v1::ToolReturn {
+            return_value_json: "1".to_owned(),
+            tools: vec![String::new(); count],
+            ..Default::default()
+        })
+    };
+    for too_long in [failed(180_000), tools(400_000)] {
+        let refused = calls.resolves.clone().resolve(result(too_long)).await;
+        let refused = refused.expect_err("it is too long");
+        let expected = (Code::InvalidArgument, "INVALID_FIELD".to_owned());
+        assert_eq!(code_and_reason(&refused), expected);
+    }
+    let taken = calls
+        .resolves
+        .clone()
+        .resolve(result(failed(170_000)))
+        .await;
+    taken.expect("is taken");
+    assert_eq!(told(&progress(&mut stream).await).len(), 1);
+    calls.fail(&token, "").await.expect("fails");
+    let outcome = stream.outcome().await;
+    assert!(outcome.results_json.len() > 1_000_000);
+    server.stop().await;
+}
