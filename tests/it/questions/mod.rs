@@ -1,0 +1,4 @@
+//! Questions that the broker understands, and what answers them.
+
+mod ask;
+mod vectors;
