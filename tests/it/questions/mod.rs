@@ -1,4 +1,4 @@
 //! Questions that the broker understands, and what answers them.
 
-mod ask;
+pub mod ask;
 mod vectors;
