@@ -93,7 +93,10 @@ fn unresolved(error: &referencing::Error, source: &Value, places: &Places<'_>) -
                     if document.is_empty() {
                         continue;
                     }
-                    let place = places.of(value).map(|at| places.path(at)).unwrap_or_default();
+                    let place = places
+                        .of(value)
+                        .map(|at| places.path(at))
+                        .unwrap_or_default();
                     if message.contains(document.trim_start_matches("./")) {
                         named.push(place.clone());
                     }
@@ -119,10 +122,19 @@ fn unresolved(error: &referencing::Error, source: &Value, places: &Places<'_>) -
 
 /// Tells why a schema's work cannot be bounded.
 fn tell(unbounded: &Unbounded, places: &Places<'_>, graph: &Graph) -> Vec<Fault> {
-    let path = |node: usize| graph.nodes.get(node).map_or(String::new(), |n| places.path(n.place));
+    let path = |node: usize| {
+        graph
+            .nodes
+            .get(node)
+            .map_or(String::new(), |n| places.path(n.place))
+    };
     match unbounded {
         Unbounded::Loop(nodes) => {
-            let first = nodes.iter().map(|node| path(*node)).min().unwrap_or_default();
+            let first = nodes
+                .iter()
+                .map(|node| path(*node))
+                .min()
+                .unwrap_or_default();
             vec![Fault::new(
                 first,
                 "refers back to itself without going into the answer, so a check of it would never end",
@@ -133,7 +145,11 @@ fn tell(unbounded: &Unbounded, places: &Places<'_>, graph: &Graph) -> Vec<Fault>
             format!(
                 "is among subschemas that look at one place of an answer {} times, with references written out; at most \
                  {MAX_EVALUATIONS} times are taken",
-                if *times == u64::MAX { "endlessly many".to_owned() } else { times.to_string() }
+                if *times == u64::MAX {
+                    "endlessly many".to_owned()
+                } else {
+                    times.to_string()
+                }
             ),
         )],
         Unbounded::Intricate => root(
@@ -153,7 +169,10 @@ fn invalid(error: &ValidationError<'static>, source: &Value) -> Vec<Fault> {
         Kind::Referencing(_) => return vec![Fault::new(path(), NOT_FOUND)],
         // Its syntax was good, or it would have been refused before.
         Kind::Format { format } if format == "regex" => {
-            return vec![Fault::new(path(), "is too large a pattern; shorten its repetitions")];
+            return vec![Fault::new(
+                path(),
+                "is too large a pattern; shorten its repetitions",
+            )];
         }
         _ => {}
     }

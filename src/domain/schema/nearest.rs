@@ -8,15 +8,18 @@ use super::{Fault, words};
 /// Names longer than this are not compared, since that takes the product of their lengths.
 const LONGEST: usize = 64;
 
+/// Of more names than this none is proposed.
+pub(super) const MAX_KNOWN: usize = 200;
+
 /// The one of `known` that `name` was probably meant to be: at most two letters off, and fewer in a short name.
 pub(super) fn name<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
-    if name.len() > LONGEST || known.len() > 1_000 {
+    if name.len() > LONGEST || known.len() > MAX_KNOWN {
         return None;
     }
     let most = if name.chars().count() < 5 { 1 } else { 2 };
     known
         .iter()
-        .filter(|known| known.len() <= LONGEST)
+        .filter(|known| known.len() <= LONGEST && known.len().abs_diff(name.len()) <= 8)
         .map(|known| (distance(name, known), *known))
         .filter(|(distance, _)| *distance <= most)
         .min()
@@ -76,10 +79,18 @@ pub(super) fn alternative(
         Some((_, fault)) if context.len() == 1 => fault,
         Some((at, fault)) => Fault {
             description: if fault.path == path {
-                format!("{none}; of the closest, number {}, it {}", at + 1, fault.description)
+                format!(
+                    "{none}; of the closest, number {}, it {}",
+                    at + 1,
+                    fault.description
+                )
             } else {
                 let description = fault.description;
-                format!("{description} (as alternative {} of {}, the closest)", at + 1, context.len())
+                format!(
+                    "{description} (as alternative {} of {}, the closest)",
+                    at + 1,
+                    context.len()
+                )
             },
             path: fault.path,
         },
@@ -94,7 +105,9 @@ pub(super) fn alternative(
 /// the fewest faults, if there is but one such.
 fn closest(here: &str, context: &[Vec<ValidationError<'static>>]) -> Option<usize> {
     let fits = |faults: &[ValidationError<'_>]| !faults.iter().any(|fault| is_tag(here, fault));
-    let mut candidates: Vec<usize> = (0..context.len()).filter(|&at| fits(&context[at])).collect();
+    let mut candidates: Vec<usize> = (0..context.len())
+        .filter(|&at| fits(&context[at]))
+        .collect();
     if candidates.is_empty() {
         // Each is ruled out by its kind or tag, so none is closer than another.
         return None;
@@ -118,7 +131,8 @@ fn is_tag(here: &str, fault: &ValidationError<'_>) -> bool {
         Kind::Type { .. } | Kind::FalseSchema => below == 0,
         Kind::Constant { .. } => below <= 1,
         Kind::Enum { options } => {
-            below == 0 || (below == 1 && options.as_array().is_some_and(|options| options.len() == 1))
+            below == 0
+                || (below == 1 && options.as_array().is_some_and(|options| options.len() == 1))
         }
         _ => false,
     }

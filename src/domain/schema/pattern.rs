@@ -27,8 +27,8 @@ pub(super) fn measure(pattern: &str) -> Result<Measure, String> {
             "holds {construct}, which cannot be checked in linear time; write the pattern without it"
         ));
     }
-    let translated =
-        jsonschema_regex::to_rust_regex(pattern).map_err(|()| "is not a valid pattern".to_owned())?;
+    let translated = jsonschema_regex::to_rust_regex(pattern)
+        .map_err(|()| "is not a valid pattern".to_owned())?;
     let hir = regex_syntax::parse(&translated).map_err(|error| match error {
         regex_syntax::Error::Parse(e) => format!("is not a valid pattern: {}", e.kind()),
         regex_syntax::Error::Translate(e) => format!("is not a valid pattern: {}", e.kind()),

@@ -35,7 +35,12 @@ impl<'a> Places<'a> {
                     stack.extend(members.iter().map(|(k, v)| (v, at, Step::Name(k))));
                 }
                 Value::Array(items) => {
-                    stack.extend(items.iter().enumerate().map(|(i, v)| (v, at, Step::Index(i))));
+                    stack.extend(
+                        items
+                            .iter()
+                            .enumerate()
+                            .map(|(i, v)| (v, at, Step::Index(i))),
+                    );
                 }
                 _ => {}
             }

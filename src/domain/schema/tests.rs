@@ -19,7 +19,10 @@ fn refused(text: &str) -> Vec<Fault> {
 fn faults(schema_text: &str, answer: &str) -> Vec<(String, String)> {
     match schema(schema_text).check(&json(answer)) {
         Ok(()) => Vec::new(),
-        Err(faults) => faults.into_iter().map(|f| (f.path, f.description)).collect(),
+        Err(faults) => faults
+            .into_iter()
+            .map(|f| (f.path, f.description))
+            .collect(),
     }
 }
 
@@ -33,7 +36,10 @@ fn good_answers_pass() {
         (r#"{"format":"date-time"}"#, r#""2026-11-30T12:00:00Z""#),
         (r#"{"format":"no-such-format"}"#, r#""x""#),
         (r#"{"uniqueItems":true}"#, "[1,\"1\"]"),
-        (r##"{"$defs":{"a":{"$anchor":"x","type":"null"}},"$ref":"#x"}"##, "null"),
+        (
+            r##"{"$defs":{"a":{"$anchor":"x","type":"null"}},"$ref":"#x"}"##,
+            "null",
+        ),
         (
             r#"{"$id":"https://a.example/root","properties":{"a":{"$ref":"part"}},
                 "$defs":{"p":{"$id":"part","type":"string"}}}"#,
@@ -53,7 +59,12 @@ fn good_answers_pass() {
 fn bad_answers_are_told_where_and_what() {
     for (schema, answer, path, description) in [
         ("false", "1", "", "is not allowed here"),
-        (r#"{"type":"integer"}"#, "1.5", "", "must be an integer; it is a number"),
+        (
+            r#"{"type":"integer"}"#,
+            "1.5",
+            "",
+            "must be an integer; it is a number",
+        ),
         (
             r#"{"type":["string","null"]}"#,
             "1",
@@ -90,13 +101,43 @@ fn bad_answers_are_told_where_and_what() {
             r#"["b\n"]"#,
             "is not a known property",
         ),
-        (r#"{"enum":["a",1,null]}"#, "2", "", r#"must be one of "a", 1, null"#),
+        (
+            r#"{"enum":["a",1,null]}"#,
+            "2",
+            "",
+            r#"must be one of "a", 1, null"#,
+        ),
         (r#"{"const":{"a":1}}"#, "2", "", r#"must be {"a":1}"#),
-        (r#"{"pattern":"^a+$"}"#, r#""b""#, "", "must match the pattern ^a+$"),
-        (r#"{"format":"email"}"#, r#""b""#, "", "is not a valid email"),
-        (r#"{"minLength":2}"#, r#""b""#, "", "is too short; at least 2 characters are wanted"),
-        (r#"{"uniqueItems":true}"#, "[1,1.0]", "", "has the same item twice; each may be there once"),
-        (r#"{"multipleOf":0.1}"#, "0.35", "", "must be a multiple of 0.1"),
+        (
+            r#"{"pattern":"^a+$"}"#,
+            r#""b""#,
+            "",
+            "must match the pattern ^a+$",
+        ),
+        (
+            r#"{"format":"email"}"#,
+            r#""b""#,
+            "",
+            "is not a valid email",
+        ),
+        (
+            r#"{"minLength":2}"#,
+            r#""b""#,
+            "",
+            "is too short; at least 2 characters are wanted",
+        ),
+        (
+            r#"{"uniqueItems":true}"#,
+            "[1,1.0]",
+            "",
+            "has the same item twice; each may be there once",
+        ),
+        (
+            r#"{"multipleOf":0.1}"#,
+            "0.35",
+            "",
+            "must be a multiple of 0.1",
+        ),
         (
             r#"{"propertyNames":{"maxLength":2}}"#,
             r#"{"abc":1}"#,
@@ -176,7 +217,10 @@ fn faults_stand_in_the_order_of_the_answer() {
 #[test]
 fn faults_are_bounded_in_number_and_never_hold_a_value() {
     let answer = format!("[{}]", vec!["\"secret\""; 500].join(","));
-    let faults = faults(r#"{"items":{"anyOf":[{"maxLength":2},{"minLength":9},{"pattern":"^x"}]}}"#, &answer);
+    let faults = faults(
+        r#"{"items":{"anyOf":[{"maxLength":2},{"minLength":9},{"pattern":"^x"}]}}"#,
+        &answer,
+    );
     assert_eq!(faults.len(), MAX_FAULTS);
     assert!(!format!("{faults:?}").contains("secret"));
 }
@@ -184,7 +228,10 @@ fn faults_are_bounded_in_number_and_never_hold_a_value() {
 #[test]
 fn long_names_are_cut() {
     let name = "n".repeat(100);
-    let found = faults(r#"{"additionalProperties":false}"#, &json!({ &name: 1 }).to_string());
+    let found = faults(
+        r#"{"additionalProperties":false}"#,
+        &json!({ &name: 1 }).to_string(),
+    );
     assert_eq!(found[0].0, format!("[\"{}…\"]", "n".repeat(64)));
 }
 
@@ -194,11 +241,31 @@ fn bad_schemas_are_told_where() {
         ("1", "", "is not a schema"),
         ("[]", "", "is not a schema"),
         (r#"{"type":"strnig"}"#, ".type", "alternatives"),
-        (r#"{"properties":{"a":{"minimum":"1"}}}"#, ".properties.a.minimum", "must be a number"),
-        (r#"{"items":{"pattern":"("}}"#, ".items.pattern", "not a valid pattern"),
-        (r#"{"patternProperties":{"(?=a)":{}}}"#, ".patternProperties", "look-around"),
-        (r#"{"$schema":"https://a.example/mine"}"#, r#"["$schema"]"#, "not a dialect"),
-        (r##"{"properties":{"a":{"$ref":"#/$defs/no"}}}"##, r#".properties.a["$ref"]"#, "not within"),
+        (
+            r#"{"properties":{"a":{"minimum":"1"}}}"#,
+            ".properties.a.minimum",
+            "must be a number",
+        ),
+        (
+            r#"{"items":{"pattern":"("}}"#,
+            ".items.pattern",
+            "not a valid pattern",
+        ),
+        (
+            r#"{"patternProperties":{"(?=a)":{}}}"#,
+            ".patternProperties",
+            "look-around",
+        ),
+        (
+            r#"{"$schema":"https://a.example/mine"}"#,
+            r#"["$schema"]"#,
+            "not a dialect",
+        ),
+        (
+            r##"{"properties":{"a":{"$ref":"#/$defs/no"}}}"##,
+            r#".properties.a["$ref"]"#,
+            "not within",
+        ),
         (r##"{"$ref":"#no"}"##, r#"["$ref"]"#, "not within"),
         (
             r#"{"items":{"$ref":"https://json-schema.org/draft/2020-12/schema"}}"#,
@@ -219,7 +286,9 @@ pub(super) fn pydantic() -> String {
     for at in 0..50 {
         let property = match at % 5 {
             0 => json!({"type": "string", "title": "Text", "minLength": 1, "maxLength": 200}),
-            1 => json!({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}], "default": null}),
+            1 => {
+                json!({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}], "default": null})
+            }
             2 => json!({"$ref": "#/$defs/Colour"}),
             3 => json!({"type": "string", "format": "date-time"}),
             _ => json!({"type": "array", "items": {"$ref": "#/$defs/Line"}, "maxItems": 20}),
@@ -265,16 +334,31 @@ pub(super) fn pydantic_answer() -> Value {
 fn a_form_of_fifty_fields() {
     let schema = schema(&pydantic());
     let mut answer = pydantic_answer();
-    schema.check(&json(&answer.to_string())).expect("a good answer");
+    schema
+        .check(&json(&answer.to_string()))
+        .expect("a good answer");
     answer["field_1"] = json!(-1);
     answer["field_4"][0] = json!({"sku": "abc", "cuont": 1});
     answer["field_48"] = json!(true);
-    let faults = schema.check(&json(&answer.to_string())).expect_err("a bad one");
+    let faults = schema
+        .check(&json(&answer.to_string()))
+        .expect_err("a bad one");
     let paths: Vec<&str> = faults.iter().map(|fault| fault.path.as_str()).collect();
-    assert_eq!(paths, [".field_1", ".field_4[0].cuont", ".field_4[0].sku", ".field_48"]);
+    assert_eq!(
+        paths,
+        [
+            ".field_1",
+            ".field_4[0].cuont",
+            ".field_4[0].sku",
+            ".field_48"
+        ]
+    );
 }
 
 #[test]
 fn debug_shows_nothing() {
-    assert_eq!(format!("{:?}", schema(r#"{"const":"secret"}"#)), "Schema(..)");
+    assert_eq!(
+        format!("{:?}", schema(r#"{"const":"secret"}"#)),
+        "Schema(..)"
+    );
 }

@@ -85,9 +85,12 @@ fn write_string(string: &str, text: &mut String) {
 
 /// `1` and `1.0` are the same number.
 fn write_number(number: &Number, text: &mut String) {
-    let whole = number
-        .as_i128()
-        .or_else(|| number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 1e30).map(|n| n as i128));
+    let whole = number.as_i128().or_else(|| {
+        number
+            .as_f64()
+            .filter(|n| n.fract() == 0.0 && n.abs() < 1e30)
+            .map(|n| n as i128)
+    });
     let _ = match whole {
         Some(whole) => write!(text, "i{whole};"),
         None => write!(text, "d{:?};", number.as_f64()),

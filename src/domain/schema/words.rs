@@ -57,7 +57,12 @@ pub(super) fn faults(error: &ValidationError<'_>, document: &Value, schema: &Val
             .iter()
             .map(|name| unexpected_property(&path, name, &[]))
             .collect(),
-        Kind::FalseSchema if error.schema_path().as_str().ends_with("/additionalProperties") => {
+        Kind::FalseSchema
+            if error
+                .schema_path()
+                .as_str()
+                .ends_with("/additionalProperties") =>
+        {
             // Without `properties` beside it the validator tells of the object as a whole.
             let members = document
                 .pointer(error.instance_path().as_str())
@@ -98,7 +103,10 @@ fn unexpected_property(path: &str, name: &str, known: &[&str]) -> Fault {
     let mut path = path.to_owned();
     push_name(&mut path, name);
     let description = match nearest::name(name, known) {
-        Some(meant) => format!("is not a known property; did you mean {:?}?", cut(meant, KEY)),
+        Some(meant) => format!(
+            "is not a known property; did you mean {:?}?",
+            cut(meant, KEY)
+        ),
         None if known.is_empty() => "is not a known property".to_owned(),
         None => format!(
             "is not a known property; known are {}",
@@ -143,7 +151,10 @@ pub(super) fn describe(kind: &Kind, instance: &Value) -> String {
         },
         Kind::Enum { options } => {
             let options = options.as_array().map_or(&[][..], Vec::as_slice);
-            format!("must be one of {}", list(options.iter().map(Value::to_string)))
+            format!(
+                "must be one of {}",
+                list(options.iter().map(Value::to_string))
+            )
         }
         Kind::Constant { expected_value } => {
             format!("must be {}", cut(&expected_value.to_string(), QUOTE))
@@ -153,7 +164,9 @@ pub(super) fn describe(kind: &Kind, instance: &Value) -> String {
         Kind::PropertyNames { error } => property_names(error),
         Kind::Not { .. } => "fits a schema that it must not fit".to_owned(),
         Kind::FalseSchema => "is not allowed here".to_owned(),
-        Kind::Contains => "has no item, or not as many as wanted, of the kind that it must contain".to_owned(),
+        Kind::Contains => {
+            "has no item, or not as many as wanted, of the kind that it must contain".to_owned()
+        }
         Kind::UniqueItems => UNIQUE.to_owned(),
         Kind::Custom { keyword, .. } if keyword == "uniqueItems" => UNIQUE.to_owned(),
         Kind::ContentEncoding { content_encoding } => {
@@ -184,7 +197,9 @@ fn bound_words(kind: &Kind) -> String {
             format!("must be less than {}", cut(&limit.to_string(), KEY))
         }
         Kind::MultipleOf { multiple_of } => format!("must be a multiple of {multiple_of}"),
-        Kind::MinLength { limit } => format!("is too short; at least {limit} characters are wanted"),
+        Kind::MinLength { limit } => {
+            format!("is too short; at least {limit} characters are wanted")
+        }
         Kind::MaxLength { limit } => format!("is too long; at most {limit} characters are taken"),
         Kind::MinItems { limit } => format!("has too few items; at least {limit} are wanted"),
         Kind::MaxItems { limit } => format!("has too many items; at most {limit} are taken"),
@@ -202,11 +217,7 @@ fn bound_words(kind: &Kind) -> String {
 fn type_words(kind: &TypeKind, instance: &Value) -> String {
     let wanted = match kind {
         TypeKind::Single(one) => article(*one).to_owned(),
-        TypeKind::Multiple(several) => several
-            .iter()
-            .map(article)
-            .collect::<Vec<_>>()
-            .join(" or "),
+        TypeKind::Multiple(several) => several.iter().map(article).collect::<Vec<_>>().join(" or "),
     };
     let is = match instance {
         Value::Null => "null",
