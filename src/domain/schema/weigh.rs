@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{nearest, pattern};
+use super::{nearest, pattern, words};
 
 /// The most objects and arrays that an enum may list.
 const MAX_COMPOUND: usize = 1_000;
@@ -131,20 +131,20 @@ fn of_keyword(keyword: &str, value: &Value) -> Result<Weight, String> {
             weight.value = 10;
             weight.byte = 10;
         }
-        "pattern" => {
-            let pattern = value.as_str().unwrap_or_default();
-            weight = of_pattern(pattern)?;
-        }
-        "patternProperties" => {
-            for name in value.as_object().into_iter().flat_map(Map::keys) {
-                let one = of_pattern(name).map_err(|fault| {
-                    format!("has a name that {fault}: {:?}", super::words::cut(name, 64))
-                })?;
-                // `additionalProperties` and `unevaluatedProperties` match the names again.
-                weight = weight.plus_times(one, 3);
-            }
-        }
+        "pattern" => weight = of_pattern(value.as_str().unwrap_or_default())?,
+        "patternProperties" => weight = weight.plus(of_names(value)?),
         _ => {}
+    }
+    Ok(weight)
+}
+
+fn of_names(patterns: &Value) -> Result<Weight, String> {
+    let mut weight = Weight::default();
+    for name in patterns.as_object().into_iter().flat_map(Map::keys) {
+        let one = of_pattern(name)
+            .map_err(|fault| format!("has a name that {fault}: {:?}", words::cut(name, 64)))?;
+        // `additionalProperties` and `unevaluatedProperties` match the names again.
+        weight = weight.plus_times(one, 3);
     }
     Ok(weight)
 }
