@@ -1,7 +1,7 @@
 //! JSON Schemas: what a form's answer must look like.
 //!
 //! A schema is compiled when a wait is opened and checks each answer in full. A check cannot be interrupted, so its work is
-//! bounded beforehand, from the schema alone ([`cost`]): a schema whose work cannot be bounded is refused when it is compiled,
+//! bounded beforehand, from the schema alone (`cost.rs`): a schema whose work cannot be bounded is refused when it is compiled,
 //! and an answer that would take too long is refused for its length.
 //!
 //! Invariants
