@@ -58,6 +58,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 fn explain(error: &ClientError) {
     println!("[person]   that did not fit, and nothing was recorded:");
     for violation in error.violations() {
-        println!("[person]     {}: {}", violation.field, violation.description);
+        println!(
+            "[person]     {}: {}",
+            violation.field, violation.description
+        );
     }
 }
