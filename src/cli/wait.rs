@@ -18,7 +18,9 @@ use super::{
     exit::{self, Failure},
     input::{TokenFile, no_token},
     live::Line,
-    outcome, output, time,
+    outcome,
+    output::{self, quoted},
+    time,
 };
 use crate::client::{self, Client, Outcome, Token, Verdict, Wait, WaitError};
 
@@ -194,7 +196,12 @@ async fn ask_and_wait(
                 output::note(format_args!("wait id  {}", ticket.wait_id));
                 output::note(format_args!("expires  {expires}"));
                 if args.broker.server == DEFAULT_SERVER {
-                    output::note("answer   abeyance resolve TOKEN JSON");
+                    output::note(match args.spec.asked.asks_calls() {
+                        true => {
+                            "decide   abeyance approve TOKEN, abeyance deny TOKEN; first abeyance show TOKEN"
+                        }
+                        false => "answer   abeyance resolve TOKEN JSON",
+                    });
                 }
                 Ok::<_, Failed>(client::Ask::HandedOn)
             };
@@ -288,15 +295,6 @@ fn come_back(args: &WaitArgs, target: &Target) -> String {
     command
 }
 
-/// Text as one word of a shell command.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 fn is_cancelled(outcome: &Outcome) -> bool {
     matches!(outcome.verdict, Verdict::Cancelled { .. })
 }
@@ -322,18 +320,5 @@ impl Signals {
             _ = self.interrupt.recv() => 2,
             _ = self.terminate.recv() => 15,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_the_shell() {
-        assert_eq!(quoted("order-4711"), "order-4711");
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
     }
 }
