@@ -14,6 +14,7 @@ mod errors;
 mod harness;
 mod model;
 mod power_loss;
+mod questions;
 mod races;
 mod rules;
 mod scale;
