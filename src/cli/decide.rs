@@ -293,9 +293,11 @@ impl Order<'_> {
                 let decided = wait.and_then(|wait| wait.decided).unwrap_or_default();
                 match decided.decisions.iter().find(|d| d.tool_call_id == id) {
                     Some(decision) => {
-                        let told = progress::told(decision);
+                        let id = clean(&decision.tool_call_id);
+                        let what = progress::verb(decision.decision);
+                        let what = progress::by(what, decision.answered_by.as_deref());
                         let when = time::at(decision.decide_time, SystemTime::now());
-                        let line = format!("error: {told} at {when} (ALREADY_DECIDED)");
+                        let line = format!("error: {id} was {what}, {when} (ALREADY_DECIDED)");
                         let stays = "that stays, and nothing of this was recorded";
                         Failure::new(exit::REFUSED, line).and(stays).and(show)
                     }

@@ -143,3 +143,59 @@ impl Teller {
         lines
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    fn decided(decisions: &[(&str, Decision)], pending_calls: u32) -> Decided {
+        let decisions: Vec<_> = decisions
+            .iter()
+            .map(|(id, decision)| CallDecision {
+                tool_call_id: (*id).to_owned(),
+                decision: *decision,
+                answered_by: (*id == "a").then(|| "al\rice".to_owned()),
+                decide_time: SystemTime::UNIX_EPOCH,
+            })
+            .collect();
+        Decided {
+            decided_calls: decisions.len() as u32,
+            decisions,
+            pending_calls,
+        }
+    }
+
+    #[test]
+    fn each_decision_is_told_once() {
+        let mut teller = Teller::default();
+        let one = decided(&[("a", Decision::Approved)], 2);
+        assert_eq!(
+            teller.news(&one),
+            ["a approved by al\\rice; 1 of 3 decided"]
+        );
+        assert!(teller.news(&one).is_empty());
+        let all = [
+            ("a", Decision::Approved),
+            ("b", Decision::Returned),
+            ("c", Decision::Retry),
+        ];
+        assert_eq!(
+            teller.news(&decided(&all, 0)),
+            [
+                "b answered; 2 of 3 decided",
+                "c sent back for another try; 3 of 3 decided"
+            ]
+        );
+        assert!(teller.news(&one).is_empty(), "an old state is no news");
+    }
+
+    #[test]
+    fn many_names_are_counted() {
+        let names: Vec<_> = (0..10).map(|n| n.to_string()).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        assert_eq!(super::names(&names[..2]), "0, 1");
+        assert_eq!(super::names(&names), "0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
+    }
+}

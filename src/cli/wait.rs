@@ -29,6 +29,9 @@ use crate::client::{self, Client, Outcome, Token, Verdict, Wait, WaitError};
 /// With --name it opens a wait, or re-opens it by its --key. With --key alone, --token, --token-file or ABEYANCE_TOKEN it
 /// attaches to one that is there. The answer's JSON goes to stdout byte for byte, and nothing else does.
 ///
+/// A wait about tool calls (--calls) has results however it ends: they go to stdout as Pydantic AI reads DeferredToolResults, also where it
+/// failed, expired or was cancelled, with every call denied that nobody decided. Each decision is told on stderr as it comes.
+///
 /// With --ask the command is run beside the open stream, to hand the token on: by mail, by a chat message, to another program.
 /// Without it the token is printed on stderr. Once it is handed on the wait is marked asked, and not asked again by whoever
 /// re-opens it by its --key.
@@ -43,6 +46,8 @@ Examples:
   abeyance wait --name lunch --timeout 30m
   abeyance wait --name refund --key order-4711 --question '{\"amount\":50}' --ask './notify-slack'
   abeyance wait --name auto --ask 'abeyance resolve true'
+  abeyance wait --name refund --calls @requests.json --timeout 2h > results.json
+  abeyance wait --name stay --form @schema.json --message 'How many nights?'
   abeyance wait --key order-4711"
 )]
 pub(super) struct WaitArgs {

@@ -93,17 +93,17 @@ fn row_of_call(page: &mut Page, call: &DeferredToolCall) {
 
 /// What decides a pending call.
 fn commands(call: &DeferredToolCall, way: &Way) -> [String; 2] {
-    let mut id = quoted(&call.tool_call_id);
-    if id.starts_with('-') {
-        // What follows is then no flag.
-        id.insert_str(0, "-- ");
-    }
-    let first = match call.kind {
-        CallKind::Approval => format!("{} {id}", way.command("approve")),
-        _ => format!("{} {id} JSON", way.command("answer")),
+    let id = quoted(&call.tool_call_id);
+    let command = |name: &str, rest: &str| match id.starts_with('-') {
+        // What follows two dashes is no flag.
+        true => format!("{}{rest} -- {id}", way.command(name)),
+        false => format!("{} {id}{rest}", way.command(name)),
     };
-    let deny = format!("{} --message TEXT {id}", way.command("deny"));
-    [first, deny]
+    let first = match call.kind {
+        CallKind::Approval => command("approve", ""),
+        _ => format!("{} JSON", command("answer", "")),
+    };
+    [first, command("deny", " --message TEXT")]
 }
 
 fn of_decision(decision: &CallDecision) -> String {
