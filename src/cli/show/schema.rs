@@ -87,13 +87,13 @@ impl<'a> Teller<'a> {
     /// What kind of value a schema takes.
     fn kind(&mut self, schema: &'a Node<'a>, depth: usize) -> String {
         // One of these is told. A type beside values is no more than they say.
-        let has = |name: &&str| schema.member(name).is_some();
-        let kinds = ["const", "enum", "$ref", "anyOf", "oneOf"];
-        let kinds = kinds.iter().filter(|name| has(name)).count();
-        let parts = ["properties", "required", "items"].iter().any(|n| has(n));
-        let values = has(&"const") || has(&"enum");
-        self.is_complete &=
-            kinds <= 1 && (kinds == 0 || !parts) && (kinds == 0 || values || !has(&"type"));
+        let has = |name: &str| schema.member(name).is_some();
+        let kinds = ["const", "enum", "$ref", "anyOf", "oneOf"].into_iter();
+        let kinds = kinds.filter(|name| has(name)).count();
+        let parts = ["properties", "required", "items"].into_iter().any(has);
+        let values = has("const") || has("enum");
+        let is_alone = kinds == 1 && !parts && (values || !has("type"));
+        self.is_complete &= kinds == 0 || is_alone;
         if let Some(value) = schema.member("const") {
             return value.compact();
         }
