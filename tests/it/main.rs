@@ -2,7 +2,9 @@
 
 mod architecture;
 mod cases;
+mod cli_approvals;
 mod cli_commands;
+mod cli_forms;
 mod cli_harness;
 mod cli_wait;
 mod client_ask;
