@@ -24,7 +24,8 @@
 //! # One obvious place for each rule
 //!
 //! Who wins: [`domain::transition`]. When it is too late: [`domain::deadline`].
-//! What a caller may send: [`domain::limits`]. What is atomic and durable: [`store::Store`].
+//! What a caller may send: [`domain::limits`]. What can be asked: [`domain::question`]. What answers tool calls, and how workers get it:
+//! [`domain::results`]. What fits a form: [`domain::schema`]. What is atomic and durable: [`store::Store`].
 //! Who gets woken: `broker/registry.rs`. What a stream says and when: `grpc/stream.rs`. Which code and reason:
 //! [`grpc::status`]. In which order we stop: `server/shutdown.rs`.
 //!

@@ -1,6 +1,7 @@
 //! What is to be reached, and whether it was.
 
 use crate::{
+    questions::Ask,
     report::median,
     scenarios::{Operation, Run},
 };
@@ -21,6 +22,20 @@ pub fn judge(runs: &[Run]) -> Vec<Goal> {
         delivery(runs),
         commit(runs),
         memory(runs),
+        checked(
+            runs,
+            "`Resolve` of 3 tool calls, 2 KiB",
+            Ask::Calls,
+            Ask::Free,
+            0.85,
+        ),
+        checked(
+            runs,
+            "`Resolve` of a form of 50 fields, 2 KiB",
+            Ask::Form,
+            Ask::FreeLong,
+            0.70,
+        ),
     ]
 }
 
@@ -33,6 +48,20 @@ fn ratio(runs: &[Run], what: &'static str, operation: Operation, wanted: f64) ->
     Goal {
         what,
         wanted: format!("≥ {wanted:.2} of the no-op's rate"),
+        found: format!("{found:.2}"),
+        met: found >= wanted,
+    }
+}
+
+/// The rate of answers that are checked as a share of that of free ones, of the same sizes.
+fn checked(runs: &[Run], what: &'static str, ask: Ask, free: Ask, wanted: f64) -> Goal {
+    let found = median(runs, |run| {
+        let free = run.rate(Operation::ResolveTo(free), 64)?;
+        Some(run.rate(Operation::ResolveTo(ask), 64)? / free)
+    });
+    Goal {
+        what,
+        wanted: format!("≥ {wanted:.2} of free JSON"),
         found: format!("{found:.2}"),
         met: found >= wanted,
     }

@@ -8,6 +8,7 @@ mod load;
 mod machine;
 mod messages;
 mod noop;
+mod questions;
 mod report;
 mod scenarios;
 mod wire;

@@ -26,9 +26,14 @@ pub struct OpenTemplate {
 
 impl OpenTemplate {
     pub fn new() -> Self {
-        let bare = open_request(0).encoded_len();
+        let bare = open_request(free(0)).encoded_len();
         // Beyond 127 bytes the length of a field takes two bytes, which three lengths here do.
-        let framed = frame(&open_request(OPEN_BYTES - bare - 3));
+        Self::asking(free(OPEN_BYTES - bare - 3))
+    }
+
+    /// One that asks this.
+    pub fn asking(question: v1::Question) -> Self {
+        let framed = frame(&open_request(question));
         let request_id_at = framed
             .windows(PLACEHOLDER.len())
             .position(|window| window == PLACEHOLDER.as_bytes())
@@ -48,11 +53,17 @@ impl OpenTemplate {
     }
 }
 
-fn open_request(padding: usize) -> v1::OpenWaitRequest {
+fn free(padding: usize) -> v1::Question {
     let question = format!(
         r#"{{"tool":"refund","amount":120,"currency":"EUR","why":"{}"}}"#,
         "x".repeat(padding)
     );
+    v1::Question {
+        kind: Some(v1::question::Kind::FreeJson(question)),
+    }
+}
+
+fn open_request(question: v1::Question) -> v1::OpenWaitRequest {
     let labels = [("customer", "c-20481"), ("team", "payments")];
     v1::OpenWaitRequest {
         spec: Some(v1::WaitSpec {
@@ -61,9 +72,7 @@ fn open_request(padding: usize) -> v1::OpenWaitRequest {
                 seconds: 24 * 3600,
                 nanos: 0,
             })),
-            question: Some(v1::Question {
-                kind: Some(v1::question::Kind::FreeJson(question)),
-            }),
+            question: Some(question),
             labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
             ..v1::WaitSpec::default()
         }),
@@ -72,16 +81,16 @@ fn open_request(padding: usize) -> v1::OpenWaitRequest {
 }
 
 /// The framed request that answers the wait of `token`.
-pub fn resolve(token: String) -> Bytes {
+pub fn resolve(token: String, json: &str) -> Bytes {
     frame(&v1::ResolveRequest {
         token,
-        answer: Some(v1::resolve_request::Answer::PayloadJson(payload())),
-        request_id: String::new(),
-        ..Default::default()
+        answer: Some(v1::resolve_request::Answer::PayloadJson(json.to_owned())),
+        ..v1::ResolveRequest::default()
     })
 }
 
-fn payload() -> String {
+/// An answer to a free question.
+pub fn payload() -> String {
     let frame = r#"{"approved":true,"note":""}"#.len();
     let note = "y".repeat(PAYLOAD_BYTES - frame);
     format!(r#"{{"approved":true,"note":"{note}"}}"#)

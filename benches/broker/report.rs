@@ -2,6 +2,7 @@
 
 use crate::{
     Options, goals,
+    questions::Ask,
     scenarios::{CALLERS, Operation, Row, Run},
 };
 
@@ -53,6 +54,10 @@ fn table(runs: &[Run]) {
         Operation::Resolve,
         Operation::ResolveMixed,
         Operation::Cycle,
+        Operation::ResolveTo(Ask::Free),
+        Operation::ResolveTo(Ask::Calls),
+        Operation::ResolveTo(Ask::FreeLong),
+        Operation::ResolveTo(Ask::Form),
     ] {
         for callers in CALLERS {
             if runs.iter().any(|run| run.row(operation, callers).is_some()) {
@@ -94,6 +99,12 @@ fn name(operation: Operation) -> &'static str {
         Operation::OpenWait => "`OpenWait`",
         Operation::Resolve => "`Resolve`, oldest first",
         Operation::ResolveMixed => "`Resolve`, in any order",
+        Operation::ResolveTo(Ask::Free) => "`Resolve` of 2 KiB, free question",
+        Operation::ResolveTo(Ask::Calls) => "`Resolve` of 2 KiB, 3 tool calls",
+        Operation::ResolveTo(Ask::FreeLong) => {
+            "`Resolve` of 2 KiB, free question as long as the form"
+        }
+        Operation::ResolveTo(Ask::Form) => "`Resolve` of 2 KiB, form of 50 fields",
         Operation::Cycle => "full cycle (latency: answer sent → worker has it)",
     }
 }

@@ -21,6 +21,7 @@ use crate::{
     machine::{self, CpuTimes},
     messages::{self, OpenTemplate},
     noop,
+    questions::Ask,
     wire::{Connection, Messages, frame, rpc},
 };
 
@@ -39,6 +40,8 @@ pub enum Operation {
     Resolve,
     /// In any order, over all waits that are open: each answer touches other pages of the store.
     ResolveMixed,
+    /// An answer of 2 KiB, oldest first, to different kinds of question.
+    ResolveTo(Ask),
     /// `Wait`, token known, `Resolve` on another connection, the waiter has the payload. The latency is the second half.
     Cycle,
 }
@@ -77,6 +80,16 @@ impl Run {
         let mut rows = self.rows.iter();
         rows.find(|row| (row.operation, row.callers) == (operation, callers))
     }
+
+    /// The mean rate of an operation over all its loads.
+    pub fn rate(&self, operation: Operation, callers: usize) -> Option<f64> {
+        let rows = self.rows.iter();
+        let rates: Vec<f64> = rows
+            .filter(|row| (row.operation, row.callers) == (operation, callers))
+            .map(|row| row.rate)
+            .collect();
+        (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+    }
 }
 
 /// Measures everything once.
@@ -85,7 +98,8 @@ pub async fn run(options: &Options) -> Result<Run> {
     let folder = tempfile::tempdir_in(options.folder())?;
     // Before and after: disks have their moods.
     let mut syncs = disk::syncs(folder.path(), options.span().length / 2)?;
-    let rows = loads(&folder.path().join("loads"), options.span()).await?;
+    let mut rows = loads(&folder.path().join("loads"), options.span()).await?;
+    rows.extend(questions(&folder.path().join("questions"), options.span()).await?);
     syncs.extend(disk::syncs(folder.path(), options.span().length / 2)?);
     syncs.sort_unstable();
     let held_bytes = held(&folder.path().join("held"), options).await?;
@@ -104,12 +118,30 @@ async fn loads(data: &Path, span: Span) -> Result<Vec<Row>> {
     for callers in CALLERS {
         let opened = rig.open(callers).await?;
         let (ordered, other) = halves(opened);
-        rig.resolve(Operation::Resolve, callers, ordered).await?;
-        rig.resolve(Operation::ResolveMixed, callers, mixed(other))
+        let json = messages::payload();
+        rig.resolve(Operation::Resolve, callers, ordered, &json)
+            .await?;
+        rig.resolve(Operation::ResolveMixed, callers, mixed(other), &json)
             .await?;
     }
     for callers in [1, 64] {
         rig.cycle(callers).await?;
+    }
+    rig.server.stop()?;
+    Ok(rig.rows)
+}
+
+/// Answers to different kinds of question, on a broker of their own. Forth and back, so that a broker that slows down as it fills
+/// favours none.
+async fn questions(data: &Path, span: Span) -> Result<Vec<Row>> {
+    let mut rig = Rig::new(data, span).await?;
+    for ask in Ask::ALL.into_iter().chain(Ask::ALL.into_iter().rev()) {
+        rig.open = Arc::new(OpenTemplate::asking(ask.question()));
+        let opened = rig.open(64).await?;
+        // Opening is not what is measured here.
+        rig.rows.pop();
+        rig.resolve(Operation::ResolveTo(ask), 64, opened, &ask.answer())
+            .await?;
     }
     rig.server.stop()?;
     Ok(rig.rows)
@@ -220,10 +252,11 @@ impl Rig {
         operation: Operation,
         callers: usize,
         opened: Vec<Bytes>,
+        json: &str,
     ) -> Result<()> {
         let mut requests = VecDeque::with_capacity(opened.len());
         for response in opened {
-            requests.push_back(messages::resolve(messages::opened_token(response)?));
+            requests.push_back(messages::resolve(messages::opened_token(response)?, json));
         }
         let connection = self.connections(callers);
         let rpc = rpc("abeyance.v1.ResolveService/Resolve");
@@ -263,7 +296,7 @@ async fn timed_call(connection: Connection, rpc: Uri, request: Bytes) -> Result<
 /// departure to its arrival.
 async fn cycle(waiter: Connection, resolver: Connection, open: Bytes) -> Result<Option<Duration>> {
     let (mut stream, token) = wait(&waiter, open).await?;
-    let answer = messages::resolve(token);
+    let answer = messages::resolve(token, &messages::payload());
     let rpc = rpc("abeyance.v1.ResolveService/Resolve");
     let start = Instant::now();
     let outcome = async {

@@ -99,9 +99,8 @@ impl Forms {
         let Some(text) = &form.schema else {
             return Ok(());
         };
-        let schema = self
-            .compile("question.form.response_schema_json", text)
-            .await?;
+        let compiled = self.compile("", text).await;
+        let schema = compiled.map_err(|error| stale(record, error))?;
         let checked = if schema.cost(answer.as_str().len()) <= INLINE_COST {
             schema.check(answer)
         } else {
@@ -166,6 +165,15 @@ impl Forms {
             kept.bytes -= oldest.as_str().len();
         }
     }
+}
+
+/// A schema that was taken when its wait was opened is no fault of whoever answers.
+fn stale(record: &Record, error: Error) -> Error {
+    let Error::Refused(refusal) = error else {
+        return error;
+    };
+    tracing::error!(wait_id = %record.id, %refusal, "the schema of an open wait is refused now: by another version?");
+    Error::Internal("the schema of this wait cannot be used; see the broker's log".to_owned())
 }
 
 /// A place among the checks that run or wait.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{exit::Failure, input::JsonSource};
+use super::{asked::Asked, exit::Failure, output::quoted};
 use crate::client::{Client, Filter, OpenOptions, Settings, State};
 
 /// Where the broker is.
@@ -12,7 +12,7 @@ use crate::client::{Client, Filter, OpenOptions, Settings, State};
 #[command(next_help_heading = "Broker")]
 pub(super) struct Broker {
     /// The broker's address
-    #[arg(long, value_name = "URL", env = "ABEYANCE_SERVER", default_value = DEFAULT_SERVER)]
+    #[arg(long, value_name = "URL", env = SERVER_VARIABLE, default_value = DEFAULT_SERVER)]
     pub(super) server: String,
     /// How long to keep trying while the broker cannot be reached. A wait that is attached tries for ever
     #[arg(
@@ -25,6 +25,8 @@ pub(super) struct Broker {
     pub(super) connect_timeout: Duration,
 }
 
+/// Names the broker where the command line does not.
+const SERVER_VARIABLE: &str = "ABEYANCE_SERVER";
 /// Where a broker listens unless it is told otherwise.
 pub(super) const DEFAULT_SERVER: &str = "http://127.0.0.1:2239";
 
@@ -35,6 +37,16 @@ impl Broker {
             .patience(self.connect_timeout)
             .connect(&self.server)
             .map_err(|e| Failure::usage(format!("--server: {e}")))
+    }
+
+    /// What a command that is shown needs so that it goes to the same broker: nothing, where the next shell command finds it by
+    /// itself.
+    pub(super) fn flag(&self) -> String {
+        let found = std::env::var(SERVER_VARIABLE).ok();
+        if found.as_deref().unwrap_or(DEFAULT_SERVER) == self.server {
+            return String::new();
+        }
+        format!(" --server {}", quoted(&self.server))
     }
 
     /// Tells an error of a call.
@@ -71,9 +83,8 @@ pub(super) struct Spec {
     /// A label to find the wait by; may be given again
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// What is asked, for whoever answers: JSON text, `@FILE`, or `-` for stdin
-    #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
-    question: Option<JsonSource>,
+    #[command(flatten)]
+    pub(super) asked: Asked,
 }
 
 impl Spec {
@@ -82,7 +93,7 @@ impl Spec {
         self.timeout.is_some()
             || self.heartbeat_timeout.is_some()
             || !self.labels.is_empty()
-            || self.question.is_some()
+            || self.asked.is_given()
     }
 
     /// Reads the question, if it is elsewhere.
@@ -100,8 +111,8 @@ impl Spec {
         if let Some(timeout) = self.heartbeat_timeout {
             options = options.heartbeat_timeout(timeout);
         }
-        if let Some(question) = &self.question {
-            options = options.question(question.read()?);
+        if let Some(question) = self.asked.read()? {
+            options = options.question(question);
         }
         Ok(options)
     }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use tonic::Code;
 
+use super::output::clean;
 use crate::client::{Error, Violation};
 
 /// The wait was failed by the answering side.
@@ -14,7 +15,7 @@ pub(super) const EXPIRED: u8 = 4;
 pub(super) const CANCELLED: u8 = 5;
 /// The command line is wrong. `EX_USAGE` of sysexits.
 pub(super) const USAGE: u8 = 64;
-/// The broker refused the request. `EX_DATAERR`.
+/// The request was refused, by the broker or for what the broker told. `EX_DATAERR`.
 pub(super) const REFUSED: u8 = 65;
 /// A file that was named cannot be read. `EX_NOINPUT`.
 pub(super) const NO_INPUT: u8 = 66;
@@ -36,8 +37,9 @@ Exit codes:
   3   `wait`: the answering side failed the wait; the reason is on stderr
   4   `wait`: the wait expired
   5   `wait`: the wait was cancelled; also by Ctrl-C or SIGTERM, where it was opened without --key
+      after 3, 4 and 5 of a wait about tool calls: the denials to go on with are on stdout
   64  the command line is wrong
-  65  the broker refused the request: no such wait, settled already, not JSON, beyond a limit ...
+  65  refused: no such wait, settled already, an answer that does not fit what is asked, not JSON, beyond a limit ...
   66  a file that was named cannot be read
   69  the broker cannot be reached
   70  `wait`: the command of --ask failed
@@ -49,7 +51,12 @@ Exit codes:
 Try it, with two terminals:
   abeyance serve
   abeyance wait --name lunch      # prints a token, and waits
-  abeyance resolve TOKEN '\"soup\"'";
+  abeyance resolve TOKEN '\"soup\"'
+
+The tool calls of an agent that need somebody's approval, as Pydantic AI writes them:
+  abeyance wait --name refund --calls @requests.json
+  abeyance show TOKEN             # what is to be approved
+  abeyance approve TOKEN call_1   # or deny, or answer";
 
 /// Why a command did not do what it should: the exit code, and what to tell.
 #[derive(Debug)]
@@ -118,7 +125,7 @@ impl Failure {
             UNAVAILABLE,
             format!(
                 "error: the broker at {server} cannot be reached: {}",
-                super::output::clean(&refusal.message)
+                clean(&refusal.message)
             ),
         );
         if refusal.reason.is_some() {
@@ -142,18 +149,28 @@ impl From<Error> for Failure {
         };
         let message = error.to_string();
         let violations = error.violations();
-        let mut failure = Self::new(code, format!("error: {}", super::output::clean(&message)));
-        // Where there is one fault, the message may have told it already.
-        if let [only] = violations
-            && message.contains(&only.description)
-        {
-            return failure;
-        }
+        // What does not fit is told fault by fault below. Otherwise the message may have told the only one already.
+        let headline = match (error.reason(), violations) {
+            (_, []) => message,
+            (Some("INVALID_ANSWER"), _) => {
+                "the answer does not fit what is asked, and nothing was recorded (INVALID_ANSWER)"
+                    .to_owned()
+            }
+            (_, [only]) if message.contains(&only.description) => {
+                return Self::new(code, format!("error: {}", clean(&message)));
+            }
+            _ => message,
+        };
+        let mut failure = Self::new(code, format!("error: {}", clean(&headline)));
         for Violation {
             field, description, ..
         } in violations
         {
-            failure = failure.and(format!("  {field}: {}", super::output::clean(description)));
+            let place = match field.as_str() {
+                "" => String::new(),
+                field => format!("{}: ", clean(field)),
+            };
+            failure = failure.and(format!("  {place}{}", clean(description)));
         }
         failure
     }

@@ -10,8 +10,11 @@ use std::{
 
 use clap::Args;
 
-use super::exit::{self, Failure};
-use crate::client::Token;
+use super::{
+    exit::{self, Failure},
+    output,
+};
+use crate::client::{Error, Token};
 
 /// What every token begins with.
 const PREFIX: &str = "abey_";
@@ -69,8 +72,15 @@ impl JsonSource {
         }
     }
 
-    /// What to do about a refusal of this text as JSON, where that can be guessed.
-    pub(super) fn hint(&self) -> Option<String> {
+    /// Adds to a failure what to do about this text, if the broker refused it as no JSON and that can be guessed.
+    pub(super) fn explain(&self, failure: Failure, error: &Error) -> Failure {
+        match (error.reason(), self.hint()) {
+            (Some("INVALID_JSON"), Some(hint)) => failure.and(hint),
+            _ => failure,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
         let Self::Text(text) = self else { return None };
         let bare = !text.is_empty()
             && text.chars().count() <= 60
@@ -139,9 +149,29 @@ impl TokenFile {
             .map(Token::new))
     }
 
-    /// Whether stdin is taken by the token.
-    pub(super) fn reads_stdin(&self) -> bool {
+    /// Checks that token and JSON are not both to come from stdin.
+    pub(super) fn leaves_stdin_to(&self, json: &JsonSource) -> Result<(), Failure> {
+        if self.reads_stdin() && *json == JsonSource::Stdin {
+            return Err(Failure::usage("token and JSON cannot both come from stdin"));
+        }
+        Ok(())
+    }
+
+    fn reads_stdin(&self) -> bool {
         self.token_file.as_deref() == Some(Path::new("-"))
+    }
+
+    /// The token as it stands in a command that is shown: never the token itself. Nothing, with the space before it, where the
+    /// next command finds it in the environment.
+    pub(super) fn word(&self, is_argument: bool) -> String {
+        match &self.token_file {
+            _ if is_argument => " TOKEN".to_owned(),
+            Some(path) if !self.reads_stdin() => {
+                format!(" --token-file {}", output::quoted(&path.to_string_lossy()))
+            }
+            Some(_) => " TOKEN".to_owned(),
+            None => String::new(),
+        }
     }
 }
 

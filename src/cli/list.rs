@@ -8,7 +8,7 @@ use super::{
     args::{Broker, Which},
     exit::Failure,
     output::{self, clean},
-    record, time,
+    progress, record, time,
 };
 use crate::client::{State, WaitInfo};
 
@@ -85,7 +85,7 @@ fn print(waits: &[WaitInfo], json: bool, first: bool) -> Result<(), Failure> {
     if json {
         return waits
             .iter()
-            .try_for_each(|wait| output::json(&record::Wait::new(wait)));
+            .try_for_each(|wait| output::json(&record::Wait::listed(wait)));
     }
     let now = SystemTime::now();
     let rows: Vec<_> = waits.iter().map(|wait| row(wait, now)).collect();
@@ -101,7 +101,7 @@ fn print(waits: &[WaitInfo], json: bool, first: bool) -> Result<(), Failure> {
 fn row(wait: &WaitInfo, now: SystemTime) -> Vec<String> {
     vec![
         wait.wait_id.clone(),
-        wait.state.to_string(),
+        progress::state(wait),
         clean(&wait.name).into_owned(),
         time::relative(wait.create_time, now),
         match wait.state {

@@ -5,11 +5,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use tokio::sync::watch;
+
 use super::{
     output::{clean, note},
+    progress::Teller,
     time,
 };
-use crate::client::Wait;
+use crate::client::{Decided, Wait};
 
 /// How long the broker may be gone before it is worth a word.
 const OUTAGE: Duration = Duration::from_secs(5);
@@ -27,13 +30,19 @@ impl Line {
     /// Shows the line until it is dropped. Never returns.
     pub(super) async fn show(&mut self, what: &str, wait: &Wait) -> std::convert::Infallible {
         if !io::stderr().is_terminal() {
-            tell_outages(wait).await;
+            tokio::join!(tell_outages(wait), tell_decisions(wait));
             return std::future::pending().await;
         }
         // One line must do: a terminal cannot take back a line that wrapped.
         let what: String = clean(what).chars().take(40).collect();
         let mut progress = wait.progress();
+        let mut decided = wait.decided();
+        let mut teller = Teller::default();
         loop {
+            for news in news(&mut decided, &mut teller) {
+                self.clear();
+                note(news);
+            }
             let state = progress.borrow_and_update().clone();
             let left = match state.time_left {
                 // The broker's word, which needs no clock in common.
@@ -57,6 +66,7 @@ impl Line {
             let tick = tokio::time::sleep(Duration::from_secs(1));
             tokio::select! {
                 () = tick => {}
+                Ok(()) = decided.changed() => {}
                 changed = progress.changed() => if changed.is_err() {
                     return std::future::pending().await;
                 },
@@ -65,9 +75,37 @@ impl Line {
     }
 
     fn write(&mut self, text: &str) {
+        self.clear();
         self.shown = true;
-        // Return to the first column and erase what was there. A terminal that has gone needs no line.
-        let _ = write!(io::stderr(), "\r\x1b[2K{text}");
+        // A terminal that has gone needs no line.
+        let _ = write!(io::stderr(), "{text}");
+    }
+
+    /// Returns to the first column and erases what was there.
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            let _ = write!(io::stderr(), "\r\x1b[2K");
+        }
+    }
+}
+
+/// The lines about decisions that were not told yet.
+fn news(decided: &mut watch::Receiver<Option<Decided>>, teller: &mut Teller) -> Vec<String> {
+    match &*decided.borrow_and_update() {
+        Some(decided) => teller.news(decided),
+        None => Vec::new(),
+    }
+}
+
+/// Says in a line of its own what is decided about each tool call. Ends with the wait.
+async fn tell_decisions(wait: &Wait) {
+    let mut decided = wait.decided();
+    let mut teller = Teller::default();
+    loop {
+        news(&mut decided, &mut teller).iter().for_each(note);
+        if decided.changed().await.is_err() {
+            return;
+        }
     }
 }
 
@@ -92,8 +130,6 @@ async fn tell_outages(wait: &Wait) {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        if self.shown {
-            let _ = write!(io::stderr(), "\r\x1b[2K");
-        }
+        self.clear();
     }
 }

@@ -9,13 +9,17 @@
 
 mod args;
 mod ask;
+mod asked;
+mod decide;
 mod exit;
 mod input;
+mod json;
 mod list;
 mod live;
 mod open;
 mod outcome;
 mod output;
+mod progress;
 mod record;
 mod serve;
 mod settle;
@@ -38,9 +42,11 @@ use exit::Failure;
     about = "Holds a wait until somebody answers it",
     long_about = "Holds a wait until somebody answers it.\n\nA worker opens a wait and gets a token. Whoever gets the token \
                   handed can answer, from anywhere and at any time; the worker gets the answer, through disconnects and \
-                  restarts.",
+                  restarts.\n\nA wait may ask for anything in JSON, for a form to be filled in, or for approvals: leave to run the \
+                  tool calls of an AI agent, each decided by whoever may.",
     after_help = "Try it, with two terminals:\n  abeyance serve\n  abeyance wait --name lunch      # prints a token, and waits\n  \
-                  abeyance resolve TOKEN '\"soup\"'",
+                  abeyance resolve TOKEN '\"soup\"'\n\nApprovals: abeyance wait --name refund --calls @requests.json; then show, \
+                  approve, deny or answer",
     after_long_help = exit::HELP,
     max_term_width = 100,
     arg_required_else_help = true
@@ -55,6 +61,9 @@ enum Command {
     Serve(serve::ServeArgs),
     Open(open::OpenArgs),
     Wait(wait::WaitArgs),
+    Approve(decide::ApproveArgs),
+    Deny(decide::DenyArgs),
+    Answer(decide::AnswerArgs),
     Resolve(settle::ResolveArgs),
     Fail(settle::FailArgs),
     Heartbeat(settle::HeartbeatArgs),
@@ -112,6 +121,9 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Serve(_) => Ok(()),
             Command::Open(args) => open::run(args).await,
             Command::Wait(args) => wait::run(args).await,
+            Command::Approve(args) => decide::approve(args).await,
+            Command::Deny(args) => decide::deny(args).await,
+            Command::Answer(args) => decide::answer(args).await,
             Command::Resolve(args) => settle::resolve(args).await,
             Command::Fail(args) => settle::fail(args).await,
             Command::Heartbeat(args) => settle::heartbeat(args).await,

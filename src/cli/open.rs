@@ -17,6 +17,8 @@ use super::{
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   abeyance open --name refund --key order-4711 --timeout 2d --question '{\"text\":\"Refund 50 EUR?\"}'
+  abeyance open --name refund --calls @requests.json      # then show, approve, deny, answer
+  abeyance open --name stay --form @schema.json --message 'How many nights?'
   TOKEN=$(abeyance open --name deploy --json | jq -r .token)")]
 pub(super) struct OpenArgs {
     #[command(flatten)]

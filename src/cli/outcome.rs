@@ -1,4 +1,4 @@
-//! Telling an outcome: the answer on stdout, anything else by its exit code and on stderr.
+//! Telling an outcome: the answer, or the results of tool calls, on stdout; anything else by its exit code and on stderr.
 
 use std::io::IsTerminal;
 
@@ -8,11 +8,17 @@ use super::{
 };
 use crate::client::{Outcome, Verdict};
 
-/// Prints the answer byte for byte; any other outcome is a failure with an exit code of its own.
+/// Prints the answer byte for byte; any other outcome is a failure with an exit code of its own. Tool calls have results however the
+/// wait ended, so they are printed in any case.
 pub(super) fn tell(outcome: Outcome) -> Result<(), Failure> {
     let text = describe(&outcome.verdict);
+    if !matches!(outcome.verdict, Verdict::Resolved { .. })
+        && let Some(denials) = outcome.results_json()
+    {
+        print(denials)?;
+    }
     let code = match outcome.verdict {
-        Verdict::Resolved { payload_json, .. } => return answer(&payload_json),
+        Verdict::Resolved { payload_json, .. } => return print(&payload_json),
         Verdict::Failed {
             details_json: Some(details),
             ..
@@ -27,30 +33,17 @@ pub(super) fn tell(outcome: Outcome) -> Result<(), Failure> {
     Err(Failure::new(code, text))
 }
 
-fn answer(payload_json: &str) -> Result<(), Failure> {
+fn print(json: &str) -> Result<(), Failure> {
     if std::io::stdout().is_terminal() {
-        output::stdout(for_terminal(payload_json).as_bytes())?;
+        output::stdout(output::for_terminal(json).as_bytes())?;
     } else {
-        output::stdout(payload_json.as_bytes())?;
+        output::stdout(json.as_bytes())?;
     }
     // Nothing but the answer goes to stdout; on a terminal the prompt still begins on a line of its own.
     if std::io::stdout().is_terminal() && std::io::stderr().is_terminal() {
         output::note("");
     }
     Ok(())
-}
-
-/// The same JSON with what could rewrite the screen as escapes. White space between its tokens stays.
-fn for_terminal(json: &str) -> String {
-    let mut safe = String::with_capacity(json.len());
-    for c in json.chars() {
-        if output::is_unsafe(c) && !c.is_ascii_whitespace() {
-            safe.push_str(&format!("\\u{:04x}", u32::from(c)));
-        } else {
-            safe.push(c);
-        }
-    }
-    safe
 }
 
 /// An outcome that is no answer, in words.
@@ -69,19 +62,5 @@ pub(super) fn describe(verdict: &Verdict) -> String {
         Verdict::Failed { reason, .. } => with_reason("failed", reason),
         Verdict::Expired { reason, .. } => with_reason("expired", reason),
         Verdict::Cancelled { reason } => with_reason("cancelled", reason),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_terminal_gets_the_same_value_and_no_control() {
-        let json = "{\n  \"a\": \"\u{9b}31m\u{7f}\u{202e}\u{2028}é\"\n}";
-        let safe = for_terminal(json);
-        assert_eq!(safe, "{\n  \"a\": \"\\u009b31m\\u007f\\u202e\\u2028é\"\n}");
-        let value = |text| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
-        assert_eq!(value(json), value(&safe));
     }
 }

@@ -60,8 +60,22 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
+/// JSON as [`clean`] makes text: still the same JSON, with what could rewrite the screen as escapes. White space between its tokens
+/// stays.
+pub(super) fn for_terminal(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_unsafe(c) && !c.is_ascii_whitespace() {
+            safe.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
+}
+
 /// Controls, and the marks that break lines or turn the direction of what follows. All are below U+10000.
-pub(super) fn is_unsafe(c: char) -> bool {
+fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
@@ -70,6 +84,15 @@ pub(super) fn is_unsafe(c: char) -> bool {
                 | '\u{2028}'..='\u{202e}'
                 | '\u{2066}'..='\u{2069}'
         )
+}
+
+/// Text as one word of a shell command.
+pub(super) fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Rows under a head, in columns as wide as their widest cell, two spaces apart. The last column is not padded.
@@ -111,6 +134,23 @@ mod tests {
             table(&["X", "YY", "Z"], &rows),
             "X    YY       Z\na    längere\nbbb  c        d\n"
         );
+    }
+
+    #[test]
+    fn words_are_quoted_for_the_shell() {
+        assert_eq!(quoted("order-4711"), "order-4711");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn a_terminal_gets_the_same_value_and_no_control() {
+        let json = "{\n  \"a\": \"\u{9b}31m\u{7f}\u{202e}\u{2028}é\"\n}";
+        let safe = for_terminal(json);
+        assert_eq!(safe, "{\n  \"a\": \"\\u009b31m\\u007f\\u202e\\u2028é\"\n}");
+        let value = |text| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        assert_eq!(value(json), value(&safe));
     }
 
     #[test]

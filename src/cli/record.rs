@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::time::rfc3339;
-use crate::client::{ExpiryCause, OpenedWait, Outcome, Verdict, WaitInfo};
+use super::{progress, time::rfc3339};
+use crate::client::{
+    self, Decided, DeferredToolRequests, ExpiryCause, OpenedWait, Outcome, Question, Verdict,
+    WaitInfo,
+};
 
 /// What `open --json` prints.
 #[derive(Debug, Serialize)]
@@ -49,6 +52,11 @@ pub(super) struct Ended<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_json: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    answered_by: Option<&'a str>,
+    /// Of tool calls, however it ended: the same as `payload_json` where that is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    results_json: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     cause: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
@@ -64,13 +72,21 @@ impl<'a> Ended<'a> {
             state: outcome.state().name(),
             settle_time: rfc3339(outcome.settle_time),
             payload_json: None,
+            answered_by: None,
+            results_json: outcome.results_json(),
             cause: None,
             reason: None,
             error_type: None,
             details_json: None,
         };
         match &outcome.verdict {
-            Verdict::Resolved { payload_json, .. } => ended.payload_json = Some(payload_json),
+            Verdict::Resolved {
+                payload_json,
+                answered_by,
+            } => {
+                ended.payload_json = Some(payload_json);
+                ended.answered_by = answered_by.as_deref();
+            }
             Verdict::Failed {
                 reason,
                 error_type,
@@ -123,11 +139,37 @@ pub(super) struct Wait<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     question_json: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    deferred: Option<Deferred<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    form: Option<Form<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Progress<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<Ended<'a>>,
 }
 
 impl<'a> Wait<'a> {
+    /// A wait in a list or a watch: neither question nor outcome, and of progress the two numbers alone.
+    pub(super) fn listed(wait: &'a WaitInfo) -> Self {
+        Self {
+            question_json: None,
+            deferred: None,
+            form: None,
+            progress: wait.decided.as_ref().map(Progress::counts),
+            outcome: None,
+            ..Self::new(wait)
+        }
+    }
+
     pub(super) fn new(wait: &'a WaitInfo) -> Self {
+        let requests = match &wait.question {
+            Some(Question::Deferred(requests)) => Some(requests),
+            _ => None,
+        };
+        let form = match &wait.question {
+            Some(Question::Form(form)) => Some(form),
+            _ => None,
+        };
         Self {
             wait_id: &wait.wait_id,
             namespace: &wait.namespace,
@@ -144,7 +186,144 @@ impl<'a> Wait<'a> {
             heartbeat_expire_time: wait.heartbeat_expire_time.map(rfc3339),
             settle_time: wait.settle_time.map(rfc3339),
             question_json: wait.question_json(),
+            deferred: requests.map(Deferred::new),
+            form: form.map(Form::new),
+            progress: (wait.decided.as_ref()).map(|decided| Progress::new(decided, requests)),
             outcome: wait.outcome.as_ref().map(Ended::new),
+        }
+    }
+}
+
+/// The tool calls that a wait asks about.
+#[derive(Debug, Serialize)]
+struct Deferred<'a> {
+    calls: Vec<Call<'a>>,
+    may_leave_pending: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Call<'a> {
+    tool_call_id: &'a str,
+    tool_name: &'a str,
+    /// `approval`, `external` or `question`.
+    kind: &'static str,
+    args_json: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata_json: Option<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
+}
+
+impl<'a> Deferred<'a> {
+    fn new(requests: &'a DeferredToolRequests) -> Self {
+        let calls = requests.calls.iter().map(|call| Call {
+            tool_call_id: &call.tool_call_id,
+            tool_name: &call.tool_name,
+            kind: call.kind.name(),
+            args_json: &call.args_json,
+            metadata_json: call.metadata_json.as_deref(),
+            description: &call.description,
+        });
+        Self {
+            calls: calls.collect(),
+            may_leave_pending: requests.may_leave_pending,
+        }
+    }
+}
+
+/// The form that a wait asks to fill in.
+#[derive(Debug, Serialize)]
+struct Form<'a> {
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_json: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_schema_json: Option<&'a str>,
+}
+
+impl<'a> Form<'a> {
+    fn new(form: &'a client::Form) -> Self {
+        Self {
+            message: &form.message,
+            payload_json: form.payload_json.as_deref(),
+            response_schema_json: form.response_schema_json.as_deref(),
+        }
+    }
+}
+
+/// Which tool calls are decided so far.
+#[derive(Debug, Serialize)]
+pub(super) struct Progress<'a> {
+    decided_calls: u32,
+    pending_calls: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decided: Option<Vec<CallDecision<'a>>>,
+    /// The ids of those that are not, where it is known what was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pending: Option<Vec<&'a str>>,
+}
+
+#[derive(Debug, Serialize)]
+struct CallDecision<'a> {
+    tool_call_id: &'a str,
+    decision: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answered_by: Option<&'a str>,
+    decide_time: String,
+}
+
+impl<'a> Progress<'a> {
+    fn counts(decided: &'a Decided) -> Self {
+        Self {
+            decided_calls: decided.decided_calls,
+            pending_calls: decided.pending_calls,
+            decided: None,
+            pending: None,
+        }
+    }
+
+    fn new(decided: &'a Decided, requests: Option<&'a DeferredToolRequests>) -> Self {
+        let decisions = decided.decisions.iter().map(|decision| CallDecision {
+            tool_call_id: &decision.tool_call_id,
+            decision: decision.decision.name(),
+            answered_by: decision.answered_by.as_deref(),
+            decide_time: rfc3339(decision.decide_time),
+        });
+        Self {
+            decided: Some(decisions.collect()),
+            pending: requests.map(|requests| progress::pending(requests, decided)),
+            ..Self::counts(decided)
+        }
+    }
+}
+
+/// What an answer, or a failure, did.
+#[derive(Debug, Serialize)]
+pub(super) struct Settled<'a> {
+    wait_id: &'a str,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settle_time: Option<String>,
+    replayed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answered_by: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Progress<'a>>,
+}
+
+impl<'a> Settled<'a> {
+    /// `requests` is what was asked, where that is known.
+    pub(super) fn new(
+        settled: &'a client::Settled,
+        requests: Option<&'a DeferredToolRequests>,
+    ) -> Self {
+        Self {
+            wait_id: &settled.wait_id,
+            state: settled.state.name(),
+            settle_time: settled.settle_time.map(rfc3339),
+            replayed: settled.replayed,
+            answered_by: settled.answered_by.as_deref(),
+            progress: (settled.decided.as_ref()).map(|decided| Progress::new(decided, requests)),
         }
     }
 }

@@ -9,13 +9,17 @@ use super::{
     args::Broker,
     exit::Failure,
     input::{JsonSource, TOKEN_HELP, TokenFile},
-    outcome, output, record, time,
+    outcome, output, progress, record, time,
 };
-use crate::client::{Error, Settled};
+use crate::client::{Answer, Settled, State};
 
 /// Answer a wait
 ///
 /// The worker gets the JSON byte for byte. The same answer again is fine; another one is refused.
+///
+/// An answer that does not fit what is asked is refused with every fault on a line of its own, and the wait stays as it was: mend the
+/// answer and send it again. Tool calls are answered by DeferredToolResults, as Pydantic AI reads them; `approve`, `deny` and `answer`
+/// write those for you.
 #[derive(Debug, Args)]
 #[command(
     after_help = TOKEN_HELP,
@@ -25,6 +29,8 @@ else from the environment variable ABEYANCE_TOKEN; both keep it from other users
 
 Examples:
   abeyance resolve abey_AQGT... '{\"approved\": true}'
+  abeyance resolve abey_AQGT... --by alice '{\"approvals\": {\"call_1\": true}, \"calls\": {\"call_2\": 5}}'
+  abeyance resolve abey_AQGT... --partial '{\"calls\": {\"call_2\": {\"kind\": \"model-retry\", \"message\": \"Which?\"}}}'
   abeyance resolve --token-file token.txt @answer.json
   ABEYANCE_TOKEN=abey_AQGT... abeyance resolve '\"yes\"'",
     override_usage = "abeyance resolve [OPTIONS] [TOKEN] <JSON|@FILE|->"
@@ -33,9 +39,15 @@ pub(super) struct ResolveArgs {
     /// The token, unless it comes from elsewhere, and the answer: JSON text, `@FILE`, or `-` for stdin
     #[arg(value_name = "ARGUMENT", num_args = 0..=2, allow_negative_numbers = true, hide = true)]
     arguments: Vec<String>,
+    /// Decide only the tool calls that the answer names, and leave the others to somebody else
+    #[arg(long)]
+    partial: bool,
+    /// Who answers, for the record
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
     #[command(flatten)]
     token: TokenFile,
-    /// Print one JSON object: wait_id, state, settle_time, replayed
+    /// Print one JSON object: wait_id, state, settle_time, replayed, answered_by, progress
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -44,7 +56,7 @@ pub(super) struct ResolveArgs {
 
 /// End a wait without an answer: the worker gets the reason
 ///
-/// The same again is fine.
+/// Tool calls that are not decided by then are denied. The same again is fine.
 #[derive(Debug, Args)]
 #[command(
     after_help = TOKEN_HELP,
@@ -112,12 +124,19 @@ pub(super) async fn resolve(args: ResolveArgs) -> Result<(), Failure> {
     let (token, mut rest) = args.token.split(args.arguments)?;
     let answer = one(&mut rest, "the answer is missing: JSON, @FILE or -")?;
     let Ok(answer) = answer.parse::<JsonSource>();
-    only_one_stdin(&args.token, &answer)?;
+    args.token.leaves_stdin_to(&answer)?;
+    let mut given = Answer::json(answer.read()?);
+    if args.partial {
+        given = given.partial();
+    }
+    if let Some(who) = args.by {
+        given = given.by(who);
+    }
     let client = args.broker.client()?;
     let settled = client
-        .resolve(&token, answer.read()?)
+        .resolve(&token, given)
         .await
-        .map_err(|e| not_json(args.broker.failure(e.clone()), &e, &answer))?;
+        .map_err(|e| answer.explain(args.broker.failure(e.clone()), &e))?;
     tell(&settled, args.json)
 }
 
@@ -126,7 +145,7 @@ pub(super) async fn fail(args: FailArgs) -> Result<(), Failure> {
     let reason = one(&mut rest, "the reason is missing")?;
     let details = match &args.details {
         Some(details) => {
-            only_one_stdin(&args.token, details)?;
+            args.token.leaves_stdin_to(details)?;
             Some(details.read()?)
         }
         None => None,
@@ -141,7 +160,7 @@ pub(super) async fn fail(args: FailArgs) -> Result<(), Failure> {
         )
         .await
         .map_err(|e| match &args.details {
-            Some(source) => not_json(args.broker.failure(e.clone()), &e, source),
+            Some(source) => source.explain(args.broker.failure(e.clone()), &e),
             None => args.broker.failure(e),
         })?;
     tell(&settled, args.json)
@@ -185,29 +204,32 @@ pub(super) async fn cancel(args: CancelArgs) -> Result<(), Failure> {
 }
 
 fn tell(settled: &Settled, json: bool) -> Result<(), Failure> {
-    #[derive(Serialize)]
-    struct Record<'a> {
-        wait_id: &'a str,
-        state: &'static str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        settle_time: Option<String>,
-        replayed: bool,
-    }
     if json {
-        return output::json(&Record {
-            wait_id: &settled.wait_id,
-            state: settled.state.name(),
-            settle_time: settled.settle_time.map(time::rfc3339),
-            replayed: settled.replayed,
-        });
+        return output::json(&record::Settled::new(settled, None));
     }
-    output::line(&match settled.settle_time {
-        Some(when) if settled.replayed => {
-            let when = time::at(when, SystemTime::now());
-            format!("{}, the same was recorded at {when}", settled.state)
+    output::line(&words(settled, SystemTime::now()))
+}
+
+fn words(settled: &Settled, now: SystemTime) -> String {
+    let count = settled.decided.as_ref().map(progress::count);
+    match (settled.state, settled.settle_time) {
+        (State::Pending, _) => {
+            let what = match settled.replayed {
+                true => "the same was recorded before",
+                false => "recorded",
+            };
+            match count {
+                Some(count) => format!("{what}; {count}"),
+                None => what.to_owned(),
+            }
         }
-        _ => settled.state.to_string(),
-    })
+        (state, Some(when)) if settled.replayed => {
+            let what = format!("{state}, the same was recorded");
+            let what = progress::by(&what, settled.answered_by.as_deref());
+            format!("{what} at {}", time::at(when, now))
+        }
+        (state, _) => state.to_string(),
+    }
 }
 
 /// The one argument beside the token. Its text is not shown: a mistyped token is a secret all the same.
@@ -218,20 +240,5 @@ fn one(rest: &mut Vec<String>, missing: &str) -> Result<String, Failure> {
             "the first of two arguments must be the token, which begins with abey_",
         )),
         (None, _) => Err(Failure::usage(missing)),
-    }
-}
-
-fn only_one_stdin(token: &TokenFile, json: &JsonSource) -> Result<(), Failure> {
-    if token.reads_stdin() && *json == JsonSource::Stdin {
-        return Err(Failure::usage("token and JSON cannot both come from stdin"));
-    }
-    Ok(())
-}
-
-/// Adds what to do about JSON that the broker refused.
-fn not_json(failure: Failure, error: &Error, source: &JsonSource) -> Failure {
-    match (error.reason(), source.hint()) {
-        (Some("INVALID_JSON"), Some(hint)) => failure.and(hint),
-        _ => failure,
     }
 }

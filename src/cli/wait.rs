@@ -18,7 +18,9 @@ use super::{
     exit::{self, Failure},
     input::{TokenFile, no_token},
     live::Line,
-    outcome, output, time,
+    outcome,
+    output::{self, quoted},
+    time,
 };
 use crate::client::{self, Client, Outcome, Token, Verdict, Wait, WaitError};
 
@@ -26,6 +28,9 @@ use crate::client::{self, Client, Outcome, Token, Verdict, Wait, WaitError};
 ///
 /// With --name it opens a wait, or re-opens it by its --key. With --key alone, --token, --token-file or ABEYANCE_TOKEN it
 /// attaches to one that is there. The answer's JSON goes to stdout byte for byte, and nothing else does.
+///
+/// A wait about tool calls (--calls) has results however it ends: they go to stdout as Pydantic AI reads DeferredToolResults, also where it
+/// failed, expired or was cancelled, with every call denied that nobody decided. Each decision is told on stderr as it comes.
 ///
 /// With --ask the command is run beside the open stream, to hand the token on: by mail, by a chat message, to another program.
 /// Without it the token is printed on stderr. Once it is handed on the wait is marked asked, and not asked again by whoever
@@ -41,6 +46,8 @@ Examples:
   abeyance wait --name lunch --timeout 30m
   abeyance wait --name refund --key order-4711 --question '{\"amount\":50}' --ask './notify-slack'
   abeyance wait --name auto --ask 'abeyance resolve true'
+  abeyance wait --name refund --calls @requests.json --timeout 2h > results.json
+  abeyance wait --name stay --form @schema.json --message 'How many nights?'
   abeyance wait --key order-4711"
 )]
 pub(super) struct WaitArgs {
@@ -194,7 +201,12 @@ async fn ask_and_wait(
                 output::note(format_args!("wait id  {}", ticket.wait_id));
                 output::note(format_args!("expires  {expires}"));
                 if args.broker.server == DEFAULT_SERVER {
-                    output::note("answer   abeyance resolve TOKEN JSON");
+                    output::note(match args.spec.asked.asks_calls() {
+                        true => {
+                            "decide   abeyance approve TOKEN, abeyance deny TOKEN; first abeyance show TOKEN"
+                        }
+                        false => "answer   abeyance resolve TOKEN JSON",
+                    });
                 }
                 Ok::<_, Failed>(client::Ask::HandedOn)
             };
@@ -288,15 +300,6 @@ fn come_back(args: &WaitArgs, target: &Target) -> String {
     command
 }
 
-/// Text as one word of a shell command.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 fn is_cancelled(outcome: &Outcome) -> bool {
     matches!(outcome.verdict, Verdict::Cancelled { .. })
 }
@@ -322,18 +325,5 @@ impl Signals {
             _ = self.interrupt.recv() => 2,
             _ = self.terminate.recv() => 15,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_the_shell() {
-        assert_eq!(quoted("order-4711"), "order-4711");
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
     }
 }

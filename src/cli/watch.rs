@@ -12,14 +12,14 @@ use super::{
     exit::Failure,
     list::key_and_labels,
     output::{self, clean},
-    record, time,
+    progress, record, time,
 };
 use crate::client::{Client, State, WaitInfo, WatchEvent};
 
 /// Show pending waits, and then each change as it comes
 ///
-/// A change is a wait that is opened, asked, or ends. Begins again by itself after a cut, and then tells only what changed meanwhile. Changes that come close together may be told
-/// as one.
+/// A change is a wait that is opened, asked, or ends, and a tool call that is decided. Begins again by itself after a cut, and then tells
+/// only what changed meanwhile. Changes that come close together may be told as one.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   abeyance watch --name refund
@@ -49,8 +49,9 @@ async fn watch(args: &WatchArgs) -> Result<(), Failure> {
         match watch.next().await.map_err(|e| args.broker.failure(e))? {
             WatchEvent::Began => told.begin(),
             WatchEvent::Wait(wait) => {
+                let before = told.before(&wait);
                 if told.is_news(&wait, &args.which.states) {
-                    print(&wait, args.json)?;
+                    print(&wait, before, args.json)?;
                 }
             }
             WatchEvent::Synced => {
@@ -65,11 +66,7 @@ async fn watch(args: &WatchArgs) -> Result<(), Failure> {
 /// A wait that was told before a cut and not after it has ended meanwhile, or was purged since.
 async fn tell_end(client: &Client, wait_id: &str, json: bool) -> Result<(), Failure> {
     match client.get(wait_id).await {
-        Ok(mut wait) => {
-            // As in every other line: no payload.
-            (wait.question, wait.outcome) = (None, None);
-            print(&wait, json)
-        }
+        Ok(wait) => print(&wait, None, json),
         Err(error) => {
             tracing::debug!(%error, wait_id, "cannot tell how a wait ended");
             Ok(())
@@ -77,18 +74,26 @@ async fn tell_end(client: &Client, wait_id: &str, json: bool) -> Result<(), Fail
     }
 }
 
-fn print(wait: &WaitInfo, json: bool) -> Result<(), Failure> {
+/// Prints a wait of which `before` was told before.
+fn print(wait: &WaitInfo, before: Option<Seen>, json: bool) -> Result<(), Failure> {
     if json {
-        return output::json(&record::Wait::new(wait));
+        return output::json(&record::Wait::listed(wait));
     }
     let now = SystemTime::now();
+    let is_decision = before.is_some_and(|before| before.decided != Seen::of(wait).decided);
     let (when, what) = match (wait.state, wait.settle_time, wait.ask_time) {
+        // The broker tells in watches how many are decided, and not when.
+        (State::Pending, ..) if is_decision => (now, "decided"),
         (State::Pending, _, None) => (wait.create_time, "opened"),
         (State::Pending, _, Some(asked)) => (asked, "asked"),
         (state, settled, _) => (settled.unwrap_or(now), state.name()),
     };
     let left = match wait.state {
-        State::Pending => format!("expires {}  ", time::relative(wait.expire_time, now)),
+        State::Pending => {
+            let decided = progress::short(wait).map(|decided| format!("{decided}  "));
+            let left = time::relative(wait.expire_time, now);
+            format!("{}expires {left}  ", decided.unwrap_or_default())
+        }
         _ => String::new(),
     };
     let line = format!(
@@ -101,11 +106,28 @@ fn print(wait: &WaitInfo, json: bool) -> Result<(), Failure> {
     output::line(line.trim_end())
 }
 
+/// What can change of a wait that goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    asked: bool,
+    /// How many of its tool calls were decided.
+    decided: u32,
+}
+
+impl Seen {
+    fn of(wait: &WaitInfo) -> Self {
+        Self {
+            asked: wait.ask_time.is_some(),
+            decided: (wait.decided.as_ref()).map_or(0, |decided| decided.decided_calls),
+        }
+    }
+}
+
 /// What was told of which wait, so that a watch that begins again repeats nothing.
 #[derive(Default)]
 struct Told {
-    /// By wait id: whether it was asked. Waits that match no longer are forgotten.
-    waits: BTreeMap<String, bool>,
+    /// By wait id. Waits that match no longer are forgotten.
+    waits: BTreeMap<String, Seen>,
     /// Those of them that were not told again since the watch began.
     stale: BTreeSet<String>,
 }
@@ -115,14 +137,18 @@ impl Told {
         self.stale = self.waits.keys().cloned().collect();
     }
 
+    fn before(&self, wait: &WaitInfo) -> Option<Seen> {
+        self.waits.get(&wait.wait_id).copied()
+    }
+
     fn is_news(&mut self, wait: &WaitInfo, states: &[State]) -> bool {
         self.stale.remove(&wait.wait_id);
         if !states.contains(&wait.state) {
             self.waits.remove(&wait.wait_id);
             return true;
         }
-        let asked = wait.ask_time.is_some();
-        self.waits.insert(wait.wait_id.clone(), asked) != Some(asked)
+        let seen = Seen::of(wait);
+        self.waits.insert(wait.wait_id.clone(), seen) != Some(seen)
     }
 
     /// The ids of those that were told before the watch began again, and match no longer.

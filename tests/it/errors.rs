@@ -14,11 +14,14 @@ use abeyance::{
 use prost::Message as _;
 use tonic::{Code, Request, Status};
 
-use crate::cases::{
-    say::*,
-    secrets::holds_part_of,
-    stage::{Setup, Stage, TestClock},
-    stores::{Fault, Front},
+use crate::{
+    cases::{
+        say::*,
+        secrets::holds_part_of,
+        stage::{Setup, Stage, TestClock},
+        stores::{Fault, Front},
+    },
+    questions::ask::{approval, asking, deferred, external, form},
 };
 
 /// Stands in every payload, and must not come back in any refusal.
@@ -132,6 +135,27 @@ fn cases() -> Vec<Case> {
     cases![
         InvalidField, InvalidArgument, [], |g| told(g.stage.try_open(WaitSpec { name: String::new(), ..marked("k") }).await);
         InvalidField, InvalidArgument, [], |g| told(g.stage.fail(&g.token, &MARK.repeat(1000)).await);
+        InvalidField, InvalidArgument, [], |g| {
+            let schema = r#"{"$ref":"https://example.com/x"}"#;
+            told(g.stage.try_open(asking(form(schema))).await)
+        };
+        InvalidAnswer, InvalidArgument, ["wait_id"], |g| {
+            let token = g.stage.open(asking(form(r#"{"type":"number"}"#))).await.token;
+            told(g.stage.resolve(&token, MARKED).await)
+        };
+        InvalidAnswer, InvalidArgument, ["wait_id"], |g| {
+            let token = g.stage.open(asking(deferred(vec![approval("a"), external("b")]))).await.token;
+            let answer = r#"{"approvals":{"a":"PAYLOAD-MARK"},"answered_by":{"a":["PAYLOAD-MARK"]},
+                             "calls":{"b":{"kind":"tool-failed","message":{"PAYLOAD-MARK":1}}}}"#;
+            told(g.stage.resolve(&token, answer).await)
+        };
+        AlreadyDecided, FailedPrecondition, ["tool_call_id", "wait_id"], |g| {
+            let token = g.stage.open(asking(deferred(vec![approval("a"), external("b")]))).await.token;
+            let part = |json: &str| v1::ResolveRequest { partial: true, ..resolve(&token, json) };
+            let yes = g.stage.resolver().resolve(part(r#"{"approvals":{"a":true}}"#)).await;
+            yes.expect("decides");
+            told(g.stage.resolver().resolve(part(r#"{"approvals":{"a":false}}"#)).await)
+        };
         InvalidJson, InvalidArgument, [], |g| g.resolve(r#"{"PAYLOAD-MARK":1,"PAYLOAD-MARK":2}"#).await;
         InvalidDeadline, InvalidArgument, ["header"], |g| deadline(g, &["5s"]).await;
         InvalidDeadline, InvalidArgument, ["header"], |g| deadline(g, &["5S", "5S"]).await;

@@ -2,7 +2,9 @@
 
 mod architecture;
 mod cases;
+mod cli_approvals;
 mod cli_commands;
+mod cli_forms;
 mod cli_harness;
 mod cli_wait;
 mod client_ask;
@@ -15,6 +17,7 @@ mod errors;
 mod harness;
 mod model;
 mod power_loss;
+mod questions;
 mod races;
 mod rules;
 mod scale;

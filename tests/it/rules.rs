@@ -1,13 +1,11 @@
-//! The rules, command by command, as a table; and the texts that workers know, by the vectors.
+//! The rules, command by command, as a table.
 
 use std::time::Duration;
 
+use crate::store_fixture::{START, cancel, fail, new_wait, question, resolve, resolve_as};
 use abeyance::domain::{
     self, Command, Effect, Ending, Moment, Record, Refusal, State, Timestamp, Verdict,
 };
-use serde_json::Value;
-
-use crate::store_fixture::{START, cancel, fail, new_wait, question, resolve, resolve_as};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -206,27 +204,4 @@ fn the_clock_that_ran_out_first_is_the_cause() {
     assert_eq!(cause(10, 100, 10), Some(Timeout));
     assert_eq!(cause(10, 100, 1000), Some(Timeout));
     assert_eq!(cause(10, 10, 10), Some(Timeout));
-}
-
-#[test]
-fn timeout_texts() {
-    let vectors: Value = serde_json::from_str(include_str!("../data/deferred_tool_results.json"))
-        .expect("the vectors are JSON");
-    let texts = vectors["timeout_texts"].as_array().expect("a list");
-    assert!(texts.len() > 20, "the list is there");
-    for text in texts {
-        let micros = text["timeout_micros"].as_u64().expect("a number");
-        let mut new = new_wait(START);
-        new.timeout = Duration::from_micros(micros);
-        new.lifetime = new.timeout;
-        let open = new.create(START).record;
-        let decision = domain::apply(&open, &Command::Expire, moment(open.expire_time));
-        let Effect::Settle(outcome) = decision.effect else {
-            panic!("not over after {micros}");
-        };
-        let Ending::Expired { reason, .. } = outcome.ending else {
-            panic!("not expired");
-        };
-        assert_eq!(Some(reason.as_str()), text["reason"].as_str());
-    }
 }

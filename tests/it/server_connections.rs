@@ -170,7 +170,11 @@ async fn a_peer_that_does_not_read_its_socket_is_cut() {
         clients
             .resolve(&token, format!(r#""{}""#, "x".repeat(1_000_000)))
             .await;
-        frames.call(ATTACH, &framed(&attach(&token))).await;
+        // On a slow machine it may be cut before it has called for all.
+        let called = frames.try_call(ATTACH, &framed(&attach(&token))).await;
+        if called.is_err() {
+            break;
+        }
     }
     frames.until_refused().await;
     // What this client still holds would be waited for.

@@ -102,14 +102,17 @@ impl Frames {
 
     /// Calls an rpc with one framed message, and gives the stream's number.
     pub async fn call(&mut self, path: &str, message: &Bytes) -> u32 {
+        self.try_call(path, message).await.expect("written")
+    }
+
+    /// The same, where the server may have closed the connection.
+    pub async fn try_call(&mut self, path: &str, message: &Bytes) -> io::Result<u32> {
         let stream = self.next_stream;
         self.next_stream += 2;
         let block = headers(path, &[]);
-        let written = self.write(HEADERS, END_HEADERS, stream, &block).await;
-        written.expect("written");
-        let written = self.write(DATA, END_STREAM, stream, message).await;
-        written.expect("written");
-        stream
+        self.write(HEADERS, END_HEADERS, stream, &block).await?;
+        self.write(DATA, END_STREAM, stream, message).await?;
+        Ok(stream)
     }
 
     /// Reads a frame. `None` once the server has closed the connection, in whatever way.

@@ -169,6 +169,13 @@ impl Requests {
         }
     }
 
+    /// The call that an entry which is out of place means to decide, if there is one.
+    pub fn meant(&self, section: Section, id: &str) -> Option<CallId> {
+        let decides = matches!(section, Section::Approvals | Section::Calls);
+        let call = self.find(id).filter(|_| decides);
+        call.map(|call| call.id.clone())
+    }
+
     /// Whether two are the same: the same ids, tools, arguments, kinds and leave to stay pending. Nothing else counts, since
     /// libraries add fields, and the order does not.
     pub fn same(&self, other: &Self) -> bool {

@@ -42,10 +42,14 @@ pub fn read(
     };
     match Node::of(answer.as_str()) {
         Node::Object(members) => reader.sections(&members),
-        _ => reader.faults.push(
-            || "payload_json".to_owned(),
-            "must be an object with `approvals` and `calls`, each by tool call id",
-        ),
+        _ => {
+            reader.faults.push(
+                || "payload_json".to_owned(),
+                "must be an object with `approvals` and `calls`, each by tool call id",
+            );
+            let calls = requests.calls().iter();
+            reader.results.faulty = calls.map(|call| call.id.clone()).collect();
+        }
     }
     reader.results
 }
@@ -82,12 +86,21 @@ impl Reader<'_> {
     fn section(&mut self, section: Section, text: &str) {
         let Node::Object(entries) = Node::of(text) else {
             let field = || section.name().to_owned();
-            return self.faults.push(field, "must be an object by tool call id");
+            self.faults.push(field, "must be an object by tool call id");
+            let calls = self.requests.calls().iter();
+            let meant = calls.filter(|call| call.kind.section() == section);
+            self.results
+                .faulty
+                .extend(meant.map(|call| call.id.clone()));
+            return;
         };
         for (id, text) in &entries {
             match self.requests.place(section, id) {
                 Ok(call) => self.entry(section, &call.clone(), text),
-                Err(fault) => self.faults.push(|| section.at(id), fault),
+                Err(fault) => {
+                    self.results.faulty.extend(self.requests.meant(section, id));
+                    self.faults.push(|| section.at(id), fault);
+                }
             }
         }
     }
@@ -95,16 +108,14 @@ impl Reader<'_> {
     fn entry(&mut self, section: Section, call: &Call, text: &str) {
         let id = call.id.clone();
         match section {
-            Section::Approvals => {
-                if let Some(approval) = self.approval(call, text) {
-                    self.results.approvals.push((id, approval));
-                }
-            }
-            Section::Calls => {
-                if let Some(result) = self.result(call, text) {
-                    self.results.calls.push((id, result));
-                }
-            }
+            Section::Approvals => match self.approval(call, text) {
+                Some(approval) => self.results.approvals.push((id, approval)),
+                None => self.results.faulty.push(id),
+            },
+            Section::Calls => match self.result(call, text) {
+                Some(result) => self.results.calls.push((id, result)),
+                None => self.results.faulty.push(id),
+            },
             Section::Metadata => match Node::of(text) {
                 Node::Object(_) => self.results.metadata.push((id, JsonText::part(text))),
                 _ => self.fault(section, call, "", "must be an object"),

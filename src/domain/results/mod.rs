@@ -40,6 +40,8 @@ pub struct Results<Id = CallId> {
     pub answered_by: Vec<(Id, AnsweredBy)>,
     /// What else stood in the answer.
     pub unknown: Unknown,
+    /// Calls that the answer means to decide and does not, since what it says of them is a fault.
+    pub faulty: Vec<CallId>,
 }
 
 /// The decision on a call that waits for an approval.
@@ -116,6 +118,7 @@ impl<Id> Default for Results<Id> {
             metadata: Vec::new(),
             answered_by: Vec::new(),
             unknown: Vec::new(),
+            faulty: Vec::new(),
         }
     }
 }

@@ -19,9 +19,11 @@ pub fn place(answer: Results<String>, requests: &Requests, faults: &mut Faults) 
         unknown: answer.unknown,
         ..Results::default()
     };
+    let mut faulty = Vec::new();
     let mut place = |section: Section, id: &str| match requests.place(section, id) {
         Ok(call) => Some(call.id.clone()),
         Err(fault) => {
+            faulty.extend(requests.meant(section, id));
             faults.push(|| section.at(id), fault);
             None
         }
@@ -46,6 +48,7 @@ pub fn place(answer: Results<String>, requests: &Requests, faults: &mut Faults) 
             .answered_by
             .extend(place(Section::AnsweredBy, &id).map(|id| (id, by)));
     }
+    placed.faulty = faulty;
     check(&placed, faults);
     placed
 }

@@ -21,9 +21,7 @@ pub(super) fn resolve(
 ) -> Decision {
     let mut faults = Faults::default();
     let answer = read(requests, submission, &mut faults);
-    if faults.is_empty() {
-        cover(record, requests, &answer, submission.partial, &mut faults);
-    }
+    cover(record, requests, &answer, submission.partial, &mut faults);
     let recorded = record.decided.as_deref();
     if !faults.is_empty() {
         return Decision::refuse(Refusal::InvalidAnswer {
@@ -117,9 +115,9 @@ fn cover(
     partial: bool,
     faults: &mut Faults,
 ) {
-    let decides = |id| answer.decision(id).is_some();
+    let decides = |id| answer.decision(id).is_some() || answer.faulty.contains(id);
     if partial {
-        if answer.decisions().next().is_none() {
+        if answer.decisions().next().is_none() && answer.faulty.is_empty() {
             let fault = "must decide at least one tool call where it is partial";
             faults.push(|| "partial".to_owned(), fault);
         }

@@ -19,6 +19,7 @@ mod limits;
 mod lists;
 mod logs;
 mod opening;
+mod questions;
 mod races;
 pub mod secrets;
 mod tombstones;

@@ -1,0 +1,383 @@
+//! `approve`, `deny` and `answer`: decisions on the tool calls of a wait, each by whoever may make it.
+
+use std::time::SystemTime;
+
+use clap::Args;
+
+use super::{
+    args::Broker,
+    exit::{self, Failure},
+    input::{JsonSource, TOKEN_HELP, TokenFile},
+    output::{self, clean, quoted},
+    progress, record, time,
+};
+use crate::client::{
+    Answer, CallKind, Client, DeferredToolCall, DeferredToolRequests, DeferredToolResults, Error,
+    Question, Settled, State, Token, WaitInfo,
+};
+
+/// Let tool calls run that wait for an approval
+///
+/// Approves the calls that are named, or without CALL each one whose approval is still pending. All of them are recorded or none. What is
+/// not named stays for somebody else to decide, and the worker goes on once the last call is decided. A decision is never overruled; the same
+/// one again is fine.
+#[derive(Debug, Args)]
+#[command(
+    after_help = TOKEN_HELP,
+    after_long_help = format!("{TOKEN_HELP}
+
+Examples:
+  abeyance show abey_AQGT...                        # what is to be approved
+  abeyance approve abey_AQGT... call_1 --by alice
+  abeyance approve abey_AQGT...                     # every approval that is pending
+  abeyance approve --token-file token.txt call_1 --override-args '{{\"amount\": 100}}'"),
+    override_usage = "abeyance approve [OPTIONS] [TOKEN] [CALL]..."
+)]
+pub(super) struct ApproveArgs {
+    /// The token, unless it comes from elsewhere, and the ids of the calls, as `show` tells them
+    #[arg(value_name = "ARGUMENT", hide = true)]
+    arguments: Vec<String>,
+    /// Run the call, exactly one, with these arguments instead of the model's: a JSON object, `@FILE`, or `-` for stdin
+    #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    override_args: Option<JsonSource>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Keep tool calls from running that wait for a decision
+///
+/// Denies the calls that are named, or without CALL everything that is still pending: approvals are denied, and calls that need a result or
+/// an answer fail. The model is told the message. The run goes on, once the last call is decided; `fail` ends the wait instead.
+#[derive(Debug, Args)]
+#[command(
+    after_help = TOKEN_HELP,
+    after_long_help = format!("{TOKEN_HELP}
+
+Examples:
+  abeyance deny abey_AQGT... call_1 --message 'Over the limit.' --by bob
+  abeyance deny abey_AQGT...                        # everything that is pending"),
+    override_usage = "abeyance deny [OPTIONS] [TOKEN] [CALL]..."
+)]
+pub(super) struct DenyArgs {
+    /// The token, unless it comes from elsewhere, and the ids of the calls, as `show` tells them
+    #[arg(value_name = "ARGUMENT", hide = true)]
+    arguments: Vec<String>,
+    /// What the model is told
+    #[arg(long, value_name = "TEXT", default_value = DENIED)]
+    message: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What a model is told of a call that was denied without a word. The broker says the same.
+const DENIED: &str = "The tool call was denied.";
+
+/// Give the result of a tool call that is made elsewhere, or answer a model's question
+///
+/// The JSON is the value that the call returns, whatever it looks like. What else a call may end with, such as a demand to try again, goes by
+/// `resolve --partial`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = TOKEN_HELP,
+    after_long_help = format!("{TOKEN_HELP}
+
+A wait that asks a free question or for a form is answered by `abeyance resolve`; a call that needs an approval by `approve` or `deny`.
+
+Examples:
+  abeyance answer abey_AQGT... call_2 '{{\"status\": \"shipped\"}}'
+  abeyance answer --token-file token.txt call_3 '\"blue\"' --by alice
+  ./ship 4711 | abeyance answer abey_AQGT... call_2 -"),
+    override_usage = "abeyance answer [OPTIONS] [TOKEN] <CALL> <JSON|@FILE|->"
+)]
+pub(super) struct AnswerArgs {
+    /// The token, unless it comes from elsewhere, the id of the call, and the value: JSON text, `@FILE`, or `-` for stdin
+    #[arg(value_name = "ARGUMENT", num_args = 0..=3, allow_negative_numbers = true, hide = true)]
+    arguments: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What the three have in common.
+#[derive(Debug, Args)]
+struct Common {
+    /// Who decides, for the record
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    #[command(flatten)]
+    token: TokenFile,
+    /// Print one JSON object: wait_id, state, settle_time, replayed, progress (what is decided and what is pending)
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    broker: Broker,
+}
+
+pub(super) async fn approve(args: ApproveArgs) -> Result<(), Failure> {
+    let common = &args.common;
+    let (token, ids) = common.token.split(args.arguments)?;
+    let override_args = match &args.override_args {
+        Some(source) => {
+            common.token.leaves_stdin_to(source)?;
+            if ids.len() > 1 {
+                return Err(one_override());
+            }
+            Some(source.read()?)
+        }
+        None => None,
+    };
+    let order = Order {
+        common,
+        token: &token,
+        ids: &ids,
+        all: |call| call.kind == CallKind::Approval,
+        source: args.override_args.as_ref(),
+    };
+    order
+        .carry_out(|results, call| match (call.kind, &override_args) {
+            (CallKind::Approval, None) => Ok(results.approve(&call.tool_call_id)),
+            (CallKind::Approval, Some(_)) if !results.approvals.is_empty() => Err(one_override()),
+            (CallKind::Approval, Some(json)) => {
+                Ok(results.approve_with(&call.tool_call_id, json.as_str()))
+            }
+            _ => Err(wrong_kind(call)),
+        })
+        .await
+}
+
+pub(super) async fn deny(args: DenyArgs) -> Result<(), Failure> {
+    let (token, ids) = args.common.token.split(args.arguments)?;
+    let order = Order {
+        common: &args.common,
+        token: &token,
+        ids: &ids,
+        all: |_| true,
+        source: None,
+    };
+    order
+        .carry_out(|results, call| match call.kind {
+            CallKind::Approval => Ok(results.deny(&call.tool_call_id, &args.message)),
+            CallKind::External | CallKind::Question => {
+                Ok(results.failed(&call.tool_call_id, &args.message))
+            }
+            _ => Err(wrong_kind(call)),
+        })
+        .await
+}
+
+pub(super) async fn answer(args: AnswerArgs) -> Result<(), Failure> {
+    let common = &args.common;
+    let (token, mut ids) = common.token.split(args.arguments)?;
+    let (Some(source), 1) = (ids.pop(), ids.len()) else {
+        return Err(Failure::usage(
+            "a call and its value are needed: abeyance answer [TOKEN] CALL JSON; a free question or a form is answered by \
+             `abeyance resolve`",
+        ));
+    };
+    let Ok(source) = source.parse::<JsonSource>();
+    common.token.leaves_stdin_to(&source)?;
+    let value = source.read()?;
+    let order = Order {
+        common,
+        token: &token,
+        ids: &ids,
+        all: |_| false,
+        source: Some(&source),
+    };
+    order
+        .carry_out(|results, call| match call.kind {
+            CallKind::External | CallKind::Question => {
+                Ok(results.value(&call.tool_call_id, value.as_str()))
+            }
+            _ => Err(wrong_kind(call)),
+        })
+        .await
+}
+
+/// What to decide.
+struct Order<'a> {
+    common: &'a Common,
+    token: &'a Token,
+    /// The calls that were named.
+    ids: &'a [String],
+    /// Those that are meant where none was.
+    all: fn(&DeferredToolCall) -> bool,
+    /// The JSON that came with it.
+    source: Option<&'a JsonSource>,
+}
+
+impl Order<'_> {
+    /// Decides each call that is meant, by `decide`, and tells what is recorded.
+    async fn carry_out(
+        &self,
+        decide: impl Fn(DeferredToolResults, &DeferredToolCall) -> Result<DeferredToolResults, Failure>,
+    ) -> Result<(), Failure> {
+        let client = self.common.broker.client()?;
+        let mut overtaken = 0;
+        loop {
+            let wait = self.describe(&client).await?;
+            let requests = asked(&wait)?;
+            let (calls, may_shrink) = self.meant(&wait, requests)?;
+            let results = calls
+                .iter()
+                .try_fold(DeferredToolResults::new(), |results, call| {
+                    decide(results, call)
+                })?;
+            let mut answer = Answer::from(results);
+            if let Some(who) = &self.common.by {
+                answer = answer.by(who);
+            }
+            match client.decide(self.token, answer).await {
+                Ok(settled) => return self.tell(&settled, requests, &calls),
+                // Somebody was faster with one of those that were pending. Fewer are now.
+                Err(error)
+                    if may_shrink
+                        && error.reason() == Some("ALREADY_DECIDED")
+                        && overtaken < requests.calls.len() =>
+                {
+                    overtaken += 1;
+                }
+                Err(error) => return Err(self.refused(&client, error).await),
+            }
+        }
+    }
+
+    async fn describe(&self, client: &Client) -> Result<WaitInfo, Failure> {
+        let wait = client.describe(self.token).await;
+        wait.map_err(|e| self.common.broker.failure(e))
+    }
+
+    /// The calls that are meant, and whether that depends on which are pending.
+    fn meant<'r>(
+        &self,
+        wait: &WaitInfo,
+        requests: &'r DeferredToolRequests,
+    ) -> Result<(Vec<&'r DeferredToolCall>, bool), Failure> {
+        if !self.ids.is_empty() {
+            return Ok((named(self.ids, requests)?, false));
+        }
+        let all: Vec<_> = requests.calls.iter().filter(|c| (self.all)(c)).collect();
+        let Some(first) = requests.calls.first().filter(|_| all.is_empty()) else {
+            let decided = wait.decided.clone().unwrap_or_default();
+            let pending = progress::pending(requests, &decided);
+            let is_pending = |call: &&&DeferredToolCall| pending.contains(&&*call.tool_call_id);
+            let left: Vec<_> = all.iter().filter(is_pending).copied().collect();
+            // Where nothing is left, the broker knows whether all was decided so before. That is a repeat then.
+            return Ok(match wait.state {
+                State::Pending if !left.is_empty() => (left, true),
+                _ => (all, false),
+            });
+        };
+        let none = "error: no call of this wait needs an approval";
+        Err(Failure::new(exit::REFUSED, none).and(hint(first)))
+    }
+
+    fn tell(
+        &self,
+        settled: &Settled,
+        requests: &DeferredToolRequests,
+        calls: &[&DeferredToolCall],
+    ) -> Result<(), Failure> {
+        if self.common.json {
+            return output::json(&record::Settled::new(settled, Some(requests)));
+        }
+        output::line(&progress::recorded(settled, requests, calls))
+    }
+
+    /// Tells why a decision was refused, and by whom it was decided otherwise.
+    async fn refused(&self, client: &Client, error: Error) -> Failure {
+        let failure = self.common.broker.failure(error.clone());
+        let show = "hint: `abeyance show` tells what is decided";
+        match (error.reason(), error.metadata("tool_call_id")) {
+            (Some("ALREADY_DECIDED"), Some(id)) => {
+                let wait = client.describe(self.token).await.ok();
+                let decided = wait.and_then(|wait| wait.decided).unwrap_or_default();
+                match decided.decisions.iter().find(|d| d.tool_call_id == id) {
+                    Some(decision) => {
+                        let id = clean(&decision.tool_call_id);
+                        let what = progress::verb(decision.decision);
+                        let what = progress::by(what, decision.answered_by.as_deref());
+                        let when = time::at(decision.decide_time, SystemTime::now());
+                        let line = format!("error: {id} was {what}, {when} (ALREADY_DECIDED)");
+                        let stays = "that stays, and nothing of this was recorded";
+                        Failure::new(exit::REFUSED, line).and(stays).and(show)
+                    }
+                    None => failure.and(show),
+                }
+            }
+            (Some("ALREADY_SETTLED"), _) => failure.and("hint: `abeyance show` tells how it ended"),
+            _ => match self.source {
+                Some(source) => source.explain(failure, &error),
+                None => failure,
+            },
+        }
+    }
+}
+
+/// The tool calls that the wait asks about.
+fn asked(wait: &WaitInfo) -> Result<&DeferredToolRequests, Failure> {
+    let what = match &wait.question {
+        Some(Question::Deferred(requests)) => return Ok(requests),
+        Some(Question::Form(_)) => "it asks for a form",
+        Some(Question::Json(_)) => "it asks a free question",
+        Some(_) => "it asks what this version of the program does not know",
+        None => "it has no question, or its question is not set yet",
+    };
+    let failure = Failure::new(
+        exit::REFUSED,
+        format!("error: this wait is not about tool calls: {what}"),
+    );
+    Err(failure.and("hint: answer it with `abeyance resolve TOKEN JSON`"))
+}
+
+/// The calls with these ids, each once.
+fn named<'r>(
+    ids: &[String],
+    requests: &'r DeferredToolRequests,
+) -> Result<Vec<&'r DeferredToolCall>, Failure> {
+    let mut calls: Vec<&DeferredToolCall> = Vec::new();
+    for id in ids {
+        let call = requests.calls.iter().find(|c| c.tool_call_id == *id);
+        let Some(call) = call else {
+            let known: Vec<_> = requests.calls.iter().map(|c| &*c.tool_call_id).collect();
+            // It may be a token that stands in the wrong place.
+            let id = super::input::without_tokens(id);
+            let unknown = format!("error: this wait has no call {}", quoted(&clean(&id)));
+            return Err(Failure::new(exit::REFUSED, unknown)
+                .and(format!("hint: its calls are {}", progress::names(&known))));
+        };
+        if calls.iter().all(|c| c.tool_call_id != *id) {
+            calls.push(call);
+        }
+    }
+    Ok(calls)
+}
+
+fn one_override() -> Failure {
+    Failure::usage("--override-args goes with exactly one call; name it")
+}
+
+/// The call cannot be decided so.
+fn wrong_kind(call: &DeferredToolCall) -> Failure {
+    let id = clean(&call.tool_call_id);
+    let needs = match call.kind {
+        CallKind::Approval => "needs an approval, not a result",
+        CallKind::External => "needs a result, not an approval",
+        CallKind::Question => "asks a question, and needs no approval",
+        _ => {
+            let unknown = "needs what this version of the program does not know";
+            return Failure::new(exit::PROTOCOL, format!("error: {id} {unknown}"));
+        }
+    };
+    Failure::new(exit::REFUSED, format!("error: {id} {needs}")).and(hint(call))
+}
+
+/// How such a call is decided.
+fn hint(call: &DeferredToolCall) -> String {
+    let id = clean(&call.tool_call_id);
+    match call.kind {
+        CallKind::Approval => {
+            format!("hint: abeyance approve TOKEN {id}, or abeyance deny TOKEN {id}")
+        }
+        _ => format!("hint: abeyance answer TOKEN {id} JSON, or abeyance deny TOKEN {id}"),
+    }
+}
