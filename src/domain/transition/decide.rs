@@ -117,7 +117,8 @@ fn cover(
 ) {
     let decides = |id| answer.decision(id).is_some() || answer.faulty.contains(id);
     if partial {
-        if answer.decisions().next().is_none() && answer.faulty.is_empty() {
+        // Where something else is wrong, that is why it decides nothing.
+        if answer.decisions().next().is_none() && faults.is_empty() {
             let fault = "must decide at least one tool call where it is partial";
             faults.push(|| "partial".to_owned(), fault);
         }
