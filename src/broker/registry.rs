@@ -93,9 +93,8 @@ impl Registry {
             return;
         };
         let mut state = lock(&slot.0);
-        if state.outcome.is_none() {
-            state.outcome = Some(Arc::new(outcome.clone()));
-        }
+        state.end(outcome);
+        // Also where it was known: a repeat wakes whoever still waits.
         state.wake_all();
     }
 
@@ -139,7 +138,21 @@ impl fmt::Debug for Registry {
 }
 
 impl SlotState {
+    /// Takes the outcome, if there is none, and lets go of what it makes old.
+    fn end(&mut self, outcome: &Outcome) -> bool {
+        let first = self.outcome.is_none();
+        if first {
+            self.outcome = Some(Arc::new(outcome.clone()));
+            self.part = None;
+        }
+        first
+    }
+
+    /// Takes what is decided, if it is more than was known.
     fn advance(&mut self, part: Part) {
+        if self.outcome.is_some() {
+            return;
+        }
         let known = (self.part.as_ref()).map_or(0, |part| part.progress.decided);
         if part.progress.decided > known {
             self.part = Some(Arc::new(part));
@@ -195,11 +208,11 @@ impl Subscription {
     pub(super) fn seed(&self, record: &Record) {
         let mut state = lock(&self.slot.0);
         match &record.outcome {
-            Some(outcome) if state.outcome.is_none() => {
-                state.outcome = Some(Arc::new(outcome.clone()));
-                state.wake_all();
+            Some(outcome) => {
+                if state.end(outcome) {
+                    state.wake_all();
+                }
             }
-            Some(_) => {}
             None => {
                 if let Some(part) = Part::of(record) {
                     state.advance(part);

@@ -138,6 +138,9 @@ impl Record {
     /// How many of its tool calls are decided and how many are not, while it is open and asks about any.
     pub fn progress(&self) -> Option<Progress> {
         let calls = self.question.as_ref()?.requests()?.calls().len();
+        if calls == 0 {
+            return None;
+        }
         let decided = self.decided.as_ref().map_or(0, |d| d.entries().len());
         self.outcome.is_none().then(|| Progress {
             decided,

@@ -12,6 +12,7 @@ mod client_calls;
 mod client_decisions;
 mod client_fake;
 mod client_streams;
+mod decisions;
 mod errors;
 mod harness;
 mod model;

@@ -74,6 +74,11 @@ impl Env {
         }
     }
 
+    /// Whether it is an embedded store.
+    pub fn has_dir(&self) -> bool {
+        matches!(self.kind, Kind::Sqlite(_))
+    }
+
     /// The data directory of an embedded store.
     pub fn dir(&self) -> &Path {
         match &self.kind {

@@ -2,7 +2,7 @@
 
 use super::{Approval, CallResult, Decision, Results, Unknown};
 use crate::domain::{
-    json::JsonText,
+    json::{JsonText, same_if_any},
     limits::{CallId, RequestId},
     question::{CallKind, Requests},
     time::Timestamp,
@@ -108,20 +108,15 @@ impl Decided {
     }
 
     /// Whether `answer` as a whole is what settled the wait: everything in it is recorded, and what it leaves out was decided by
-    /// partial answers.
+    /// partial answers. Those annotate only what they decide, so an annotation of an undecided call is the settling answer's.
     pub fn was_settled_by(&self, answer: &Results) -> bool {
         let left_out = |entry: &&Entry| answer.decision(&entry.call).is_none();
+        let mut decided_else = self.entries.iter().filter(left_out);
+        let annotations = answer.metadata.iter().chain(&self.results.metadata);
+        let mut undecided = annotations.map(|(id, _)| id).filter(|id| !self.has(id));
         self.records(answer)
-            && self
-                .entries
-                .iter()
-                .filter(left_out)
-                .all(|entry| entry.partial)
-            && (answer.metadata.iter()).all(|(id, m)| {
-                self.results
-                    .metadata_of(id)
-                    .is_some_and(|r| r.same_value(m))
-            })
+            && decided_else.all(|entry| entry.partial)
+            && undecided.all(|id| same_if_any(answer.metadata_of(id), self.results.metadata_of(id)))
     }
 
     /// This, and what `answer` decides beyond it.

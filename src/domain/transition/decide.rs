@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Body, Decision, Submission, Verdict};
 use crate::domain::{
     error::{Faults, Refusal},
+    limits::RequestId,
     outcome::{Answer, Ending, Outcome, State},
     question::Requests,
     results::{self, Decided, Results},
@@ -31,7 +32,8 @@ pub(super) fn resolve(
     if submission.partial && recorded.is_some_and(|decided| decided.records(&answer)) {
         return Decision::ok(Verdict::Repeat);
     }
-    if recorded.is_some_and(|decided| knows(decided, submission)) {
+    let id = submission.request_id.as_ref();
+    if recorded.is_some_and(|decided| knows(decided, id)) {
         return Decision::refuse(Refusal::RequestIdReused { wait_id: record.id });
     }
     if let Some(call) = recorded.and_then(|decided| decided.conflict(&answer)) {
@@ -149,8 +151,7 @@ fn field(submission: &Submission) -> &'static str {
 }
 
 /// Whether an answer that came before had the same id.
-pub(super) fn knows(decided: &Decided, submission: &Submission) -> bool {
-    let id = submission.request_id.as_ref();
+pub(super) fn knows(decided: &Decided, id: Option<&RequestId>) -> bool {
     id.is_some_and(|id| decided.request_ids().contains(id))
 }
 

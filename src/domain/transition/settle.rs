@@ -60,6 +60,10 @@ pub(super) fn fail(
     request_id: &Option<RequestId>,
     now: Timestamp,
 ) -> Decision {
+    let id = request_id.as_ref();
+    if (record.decided.as_deref()).is_some_and(|decided| decide::knows(decided, id)) {
+        return Decision::refuse(Refusal::RequestIdReused { wait_id: record.id });
+    }
     if let Err(refusal) = denials_fit(record, &failure.reason) {
         return Decision::refuse(refusal);
     }
@@ -125,11 +129,7 @@ pub(super) fn resolve_again(
         }
         _ => decide::is_repeat(record, outcome, submission),
     };
-    let known = outcome
-        .decided
-        .iter()
-        .any(|decided| decide::knows(decided, submission));
-    again(record, outcome, same, &submission.request_id, known)
+    again(record, outcome, same, &submission.request_id)
 }
 
 pub(super) fn fail_again(
@@ -139,20 +139,22 @@ pub(super) fn fail_again(
     request_id: &Option<RequestId>,
 ) -> Decision {
     let same = matches!(&outcome.ending, Ending::Failed(recorded) if recorded.same(failure));
-    again(record, outcome, same, request_id, false)
+    again(record, outcome, same, request_id)
 }
 
-/// A repeat is OK whatever id it carries: people double-click. An id that won with another body is a fault of its own.
+/// A repeat is OK whatever id it carries: people double-click. An id that was accepted with another body is a fault of its own.
 fn again(
     record: &Record,
     outcome: &Outcome,
     same: bool,
     request_id: &Option<RequestId>,
-    known: bool,
 ) -> Decision {
+    let won = request_id.is_some() && *request_id == outcome.request_id;
+    let decided = outcome.decided.as_deref();
+    let known = || decided.is_some_and(|decided| decide::knows(decided, request_id.as_ref()));
     if same {
         Decision::ok(Verdict::Repeat)
-    } else if known || (request_id.is_some() && *request_id == outcome.request_id) {
+    } else if won || known() {
         Decision::refuse(Refusal::RequestIdReused { wait_id: record.id })
     } else {
         Decision::refuse(already_settled(record, outcome))

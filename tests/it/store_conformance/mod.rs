@@ -1,8 +1,10 @@
 //! What every store must do. Each test runs on each store; the suite, not the trait, is the contract.
 
+mod deciding;
 mod keeping;
 mod listing;
 mod opening;
+mod results;
 mod settling;
 mod timing;
 
@@ -59,6 +61,17 @@ conformance! {
         a_list_shows_what_is_asked_for,
         a_list_looks_at_a_bounded_number_of_rows,
         a_page_is_bounded_in_bytes,
+    ;
+    deciding:
+        decisions_are_kept_as_they_were_given,
+        decisions_are_kept_however_the_wait_ends,
+        questions_are_kept_as_they_were_asked,
+        a_question_set_later_is_decided_like_any,
+        a_purge_leaves_no_decision_behind,
+    ;
+    results:
+        decisions_in_a_message_are_kept_as_they_were_given,
+        every_answer_that_is_taken_is_kept,
     ;
     keeping:
         a_purge_takes_what_was_settled_long_enough_ago,
