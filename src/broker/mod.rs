@@ -31,8 +31,8 @@ pub use watch::{Told, Watch};
 
 use crate::{
     domain::{
-        Command, KeyRing, NewWait, Question, Record, Refusal, State, Submission, Summary,
-        Timestamp, Token, Verdict, Wait, WaitId, deadline,
+        Command, KeyRing, NewWait, Record, Refusal, State, Summary, Timestamp, Token, Wait, WaitId,
+        deadline,
         limits::{Key, Limits, Namespace},
     },
     store::{Found, Opened, Page, Query, Store},
