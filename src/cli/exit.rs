@@ -39,7 +39,7 @@ Exit codes:
   5   `wait`: the wait was cancelled; also by Ctrl-C or SIGTERM, where it was opened without --key
       after 3, 4 and 5 of a wait about tool calls: the denials to go on with are on stdout
   64  the command line is wrong
-  65  refused: no such wait, settled already, an answer that does not fit what is asked, not JSON, beyond a limit ...
+  65  refused: no such wait, settled already, not JSON, an answer that does not fit ...
   66  a file that was named cannot be read
   69  the broker cannot be reached
   70  `wait`: the command of --ask failed

@@ -25,7 +25,7 @@ pub(super) struct ListArgs {
     /// List at most this many; 0 lists all
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     limit: usize,
-    /// Print one JSON object for each wait, one on a line
+    /// Print one JSON object for each wait, one on a line: as `show --json`, without question and outcome
     #[arg(long)]
     json: bool,
     #[command(flatten)]

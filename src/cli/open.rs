@@ -23,7 +23,7 @@ use super::{
 pub(super) struct OpenArgs {
     #[command(flatten)]
     spec: Spec,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "The wait")]
     namespace: Namespace,
     /// Print one JSON object: token, wait_id, expire_time, resumed, asked (before this call), and outcome if there is one
     #[arg(long)]

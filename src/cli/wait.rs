@@ -53,7 +53,7 @@ Examples:
 pub(super) struct WaitArgs {
     #[command(flatten)]
     spec: Spec,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "The wait")]
     namespace: Namespace,
     /// Run this command with `sh -c`, once, with ABEYANCE_TOKEN, ABEYANCE_WAIT_ID and ABEYANCE_SERVER in its environment. Exit 0
     /// means that the token was handed on. Its output goes to stderr; it is ended when an outcome arrives. If it fails, a wait

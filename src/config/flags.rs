@@ -2,19 +2,14 @@
 
 use std::{env, net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{
     Config, Connections, Error, Store,
+    choices::{LogFormat, StoreKind, UnknownAnswerKeys},
     values::{self, ByteSize, OrOff, Workers},
 };
-use crate::{
-    broker,
-    domain::{limits::Limits, results::UnknownKeys},
-    grpc,
-    store::sqlite,
-    telemetry,
-};
+use crate::{broker, domain::limits::Limits, grpc, store::sqlite, telemetry};
 
 /// The flags of `serve`. Durations are written `250ms`, `25s`, `1h` or `30d`.
 #[derive(Args, Clone, Debug)]
@@ -173,42 +168,6 @@ pub struct ServeArgs {
         value_name = "FILTER"
     )]
     pub log: telemetry::Filter,
-}
-
-/// The kinds of store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StoreKind {
-    /// An embedded SQLite database in the data directory.
-    Sqlite,
-    /// Memory.
-    Memory,
-}
-
-/// What becomes of keys in answers that this version does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum UnknownAnswerKeys {
-    /// The answer is refused, and the key that was probably meant is named.
-    Refuse,
-    /// They go to the worker, for a library that is newer than the broker.
-    Relay,
-}
-
-impl From<UnknownAnswerKeys> for UnknownKeys {
-    fn from(keys: UnknownAnswerKeys) -> Self {
-        match keys {
-            UnknownAnswerKeys::Refuse => Self::Refuse,
-            UnknownAnswerKeys::Relay => Self::Relay,
-        }
-    }
-}
-
-/// The forms of a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object for each line.
-    Json,
 }
 
 /// What the environment says beside the flags. A trait, so that tests need not change the environment of their process.

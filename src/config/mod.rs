@@ -3,6 +3,7 @@
 //! May import: the rooms' options. [`flags`] holds the command line's definitions; [`Config`] is what they come to, and what a
 //! program that embeds the broker makes by hand.
 
+pub mod choices;
 mod connections;
 pub mod flags;
 mod values;

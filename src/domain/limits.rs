@@ -72,6 +72,14 @@ fn plain(text: &str, what: &str, min: usize, max: usize) -> Result<Arc<str>, Str
     Ok(text.into())
 }
 
+/// Checks the length of text that people read, in which line breaks are welcome.
+fn long(text: &str) -> Result<Arc<str>, String> {
+    match text.chars().count() {
+        n if n > 4096 => Err(format!("is {n} characters long; at most 4096 are taken")),
+        _ => Ok(text.into()),
+    }
+}
+
 macro_rules! checked_text {
     ($(#[$doc:meta])* $name:ident, |$text:ident| $check:expr) => {
         $(#[$doc])*
@@ -128,10 +136,7 @@ checked_text! {
 
 checked_text! {
     /// Why something ended, in somebody's words: up to 4096 characters. Line breaks are welcome.
-    Reason, |text| match text.chars().count() {
-        n if n > 4096 => Err(format!("is {n} characters long; at most 4096 are taken")),
-        _ => Ok(text.into()),
-    }
+    Reason, |text| long(text)
 }
 
 checked_text! {
@@ -151,10 +156,7 @@ checked_text! {
 
 checked_text! {
     /// What is asked, in words for people: up to 4096 characters. Line breaks are welcome.
-    Description, |text| match text.chars().count() {
-        n if n > 4096 => Err(format!("is {n} characters long; at most 4096 are taken")),
-        _ => Ok(text.into()),
-    }
+    Description, |text| long(text)
 }
 
 checked_text! {

@@ -81,7 +81,7 @@ async fn two_people_decide_and_the_worker_gets_both_decisions() {
         "approved call_1; 1 of 2 decided, still pending: call_2\n"
     );
     wait.says("call_1 approved by alice; 1 of 2 decided").await;
-    // A second click is no decision of its own.
+    // A second click is no decision of its own, and names who was first.
     assert_eq!(
         ok(&broker, &["approve", &token, "call_1", "--by", "bob"]).await,
         "recorded before: call_1 approved by alice; 1 of 2 decided, still pending: call_2\n"

@@ -94,8 +94,9 @@ fn row_of_call(page: &mut Page, call: &DeferredToolCall) {
 /// What decides a pending call.
 fn commands(call: &DeferredToolCall, way: &Way) -> [String; 2] {
     let id = quoted(&call.tool_call_id);
-    let command = |name: &str, rest: &str| match id.starts_with('-') {
-        // What follows two dashes is no flag.
+    // What follows two dashes is no flag.
+    let is_like_flag = call.tool_call_id.starts_with('-');
+    let command = |name: &str, rest: &str| match is_like_flag {
         true => format!("{}{rest} -- {id}", way.command(name)),
         false => format!("{} {id}{rest}", way.command(name)),
     };
@@ -151,5 +152,24 @@ fn row_of_results(page: &mut Page, results: &DeferredToolResults, id: &str) {
     }
     if let Some(json) = results.metadata_json.get(id) {
         page.json("noted", &pretty(json));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_can_be_pasted_whatever_the_id_is() {
+        let way = Way {
+            token: " TOKEN".to_owned(),
+            server: String::new(),
+        };
+        let [approve, deny] = commands(&DeferredToolCall::approval("it's", "t", "{}"), &way);
+        assert_eq!(approve, r"abeyance approve TOKEN 'it'\''s'");
+        assert_eq!(deny, r"abeyance deny TOKEN 'it'\''s' --message TEXT");
+        let [answer, deny] = commands(&DeferredToolCall::external("-x y", "t", "{}"), &way);
+        assert_eq!(answer, "abeyance answer TOKEN -- '-x y' JSON");
+        assert_eq!(deny, "abeyance deny TOKEN --message TEXT -- '-x y'");
     }
 }

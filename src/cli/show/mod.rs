@@ -18,20 +18,31 @@ use super::{
 };
 use crate::client::{Question, State, Verdict, WaitInfo};
 
+/// What help says of `--json`.
+const JSON_HELP: &str = "\
+With --json, one object; what is not there is left out, and JSON of others is text in a field that
+ends in _json, byte for byte:
+  wait_id, namespace, name, key, labels, state, create_time, expire_time, settle_time, ask_time,
+  timeout_seconds, timeout_source, heartbeat_timeout_seconds, heartbeat_expire_time
+  question_json   of a free question
+  deferred        of tool calls: may_leave_pending; calls[]: tool_call_id, tool_name, args_json,
+                  kind (approval, external, question), metadata_json, description
+  form            of a form: message, payload_json, response_schema_json
+  progress        of tool calls, while the wait is pending: decided_calls, pending_calls;
+                  pending[]: ids; decided[]: tool_call_id, answered_by, decide_time,
+                  decision (approved, approved_with_override, denied, returned, failed, retry)
+  outcome         once it is settled: state, settle_time, payload_json, answered_by, reason, cause,
+                  error_type, details_json; results_json of tool calls, however it ended";
+
 /// Show what is asked, until when, what is decided, and the outcome if there is one
 ///
 /// Tool calls are shown one by one, with their arguments, and with the commands that decide them; a form with what fits it.
-///
-/// With --json it is one JSON object; what is not there is left out. The wait: wait_id, namespace, name, key, labels, state, create_time,
-/// expire_time, timeout_seconds, timeout_source, ask_time, heartbeat_timeout_seconds, heartbeat_expire_time, settle_time. What is asked, one of:
-/// question_json; deferred (calls: tool_call_id, tool_name, kind, args_json, metadata_json, description; may_leave_pending); form (message,
-/// payload_json, response_schema_json). While tool calls are pending, progress: decided_calls, pending_calls, decided (tool_call_id, decision,
-/// answered_by, decide_time), pending (ids). In the end, outcome: state, settle_time, payload_json, answered_by, results_json (of tool calls, however
-/// it ended), cause, reason, error_type, details_json. JSON that others wrote is text in a field that ends in _json, byte for byte.
 #[derive(Debug, Args)]
 #[command(
     after_help = TOKEN_HELP,
     after_long_help = format!("{TOKEN_HELP}
+
+{JSON_HELP}
 
 Examples:
   abeyance show abey_AQGT...

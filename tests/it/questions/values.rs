@@ -79,7 +79,8 @@ async fn a_value_that_looks_tagged_stays_data() {
     let without_files = |json: &str| {
         format!(r#"{{"kind":"tool-return","return_value":{json},"content_file_digests":[]}}"#)
     };
-    let rows: [(&str, &dyn Fn(&str) -> String); 11] = [
+    type Framed<'a> = &'a dyn Fn(&str) -> String;
+    let rows: [(&str, Framed<'_>); 11] = [
         (r#"{"status":"shipped"}"#, &plain),
         (r#"[{"kind":"tool-failed","message":"x"}]"#, &plain),
         (r#"{"kind":"tool-failed","message":"x"}"#, &framed),
