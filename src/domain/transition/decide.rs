@@ -171,9 +171,12 @@ pub(super) fn is_repeat(record: &Record, outcome: &Outcome, submission: &Submiss
     if !faults.is_empty() {
         return false;
     }
+    let decides = answer.decisions().next().is_some();
     if submission.partial {
-        answer.decisions().next().is_some() && decided.records(&answer)
-    } else {
-        outcome.state() == State::Resolved && decided.was_settled_by(&answer)
+        return decides && decided.records(&answer);
     }
+    // One that decides nothing settles only what may be left pending, or asks about nothing.
+    let calls = requests.calls();
+    let left = calls.is_empty() || calls.iter().any(|call| !decided.has(&call.id));
+    outcome.state() == State::Resolved && (decides || left) && decided.was_settled_by(&answer)
 }

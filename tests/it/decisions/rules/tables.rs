@@ -141,6 +141,9 @@ fn answers_to_a_settled_wait() {
         (ByParts, part(BOTH), T::Repeat),
         (ByParts, full(BOTH), T::Repeat),
         (ByParts, full(REST), T::Repeat),
+        // It decides nothing, and so is not what settled the wait.
+        (ByParts, full("{}"), T::Late(Resolved)),
+        (ByFull, full("{}"), T::Late(Resolved)),
         (ByParts, part(other), T::Late(Resolved)),
         (
             ByParts,
