@@ -127,10 +127,10 @@ impl Model {
             Act::Full(answer, id) => {
                 let mut left_out = self.decided.iter().filter(|d| !answer.contains_key(&d.0));
                 let by_parts = left_out.all(|d| d.3);
-                (
-                    state == State::Resolved && self.repeats(answer) && by_parts,
-                    id,
-                )
+                // One that decides nothing settles only what leaves something open.
+                let could = !answer.is_empty() || self.decided.len() < IDS.len();
+                let same = self.repeats(answer) && by_parts && could;
+                (state == State::Resolved && same, id)
             }
             Act::Fail(reason, id) => (state == State::Failed && *reason == self.reason, id),
             Act::Expire if just_expired => return Told::Done,
