@@ -1,6 +1,6 @@
 //! From a schema's text to a validator: everything is bounded before the validator's own compiler sees it.
 
-use jsonschema::{PatternOptions, ValidationError, uri};
+use jsonschema::{PatternOptions, ValidationError, error::ValidationErrorKind as Kind, uri};
 use referencing::{Draft, Registry};
 use serde_json::Value;
 
@@ -152,20 +152,26 @@ fn tell(unbounded: &Unbounded, places: &Places<'_>, graph: &Graph) -> Vec<Fault>
                 }
             ),
         )],
+        Unbounded::Intricate => root(
+            "refers to itself in so many ways that the work of a check cannot be bounded; make it simpler",
+        ),
         Unbounded::Patterns(size) => root(format!(
             "has patterns of {size} places in all with their repetitions written out; at most {} are taken",
-            5 * pattern::MAX_SIZE
+            pattern::MAX_TOTAL
         )),
     }
 }
 
 /// Tells what the meta-schema, or the validator's compiler, has found.
 fn invalid(error: &ValidationError<'static>, source: &Value) -> Vec<Fault> {
-    if let jsonschema::error::ValidationErrorKind::Referencing(_) = error.kind() {
-        return vec![Fault::new(
-            words::path(error.instance_path().as_str(), source),
-            NOT_FOUND,
-        )];
+    let path = || words::path(error.instance_path().as_str(), source);
+    match error.kind() {
+        Kind::Referencing(_) => return vec![Fault::new(path(), NOT_FOUND)],
+        // Its syntax was good, or it would have been refused before.
+        Kind::Format { format } if format == "regex" => {
+            return vec![Fault::new(path(), "is too large a pattern; shorten its repetitions")];
+        }
+        _ => {}
     }
     let mut faults = words::faults(error, source, &Value::Null);
     faults.truncate(MAX_FAULTS);

@@ -1,24 +1,22 @@
 //! How much work a check can be, told from the schema alone.
 //!
 //! The model: at each place of an answer some subschemas look at the value, some of them more than once. From one level of an
-//! answer to the next these counts are passed on as the keywords do it, with multiplicity and without ever expanding a
-//! reference. A schema whose counts grow from level to level is exponential, and its count passes the bound.
+//! answer to the next these counts are passed on as the keywords do it ([`super::levels`]), with multiplicity and without ever
+//! expanding a reference. A schema whose counts grow from level to level is exponential, and they soon pass the bound.
 //!
-//! A subschema is counted apart for each way the validator uses it. For its verdict alone; for its faults, where a choice that
-//! failed is tried again to tell why; and for `unevaluated…`, which tries the subschemas beside it a second time.
+//! A subschema is counted apart for each way in which the validator uses it: for its verdict alone; for its faults, where a
+//! choice that failed is tried again to tell why; and for `unevaluated…`, which tries the subschemas beside it a second time.
 
 use std::collections::BTreeMap;
 
 use super::{
-    graph::{Children, Down, Graph, InPlace},
+    graph::{Graph, InPlace},
+    levels::Levels,
     weigh::Weight,
 };
 
 /// How often subschemas may look at one value of an answer, all together.
 pub(super) const MAX_EVALUATIONS: u64 = 4_000;
-
-/// The most levels of an answer, which JSON text guarantees, and one for the names of the deepest properties.
-const LEVELS: usize = 128;
 
 /// Steps to read a byte of an answer, and to begin.
 const PARSE: u64 = 3;
@@ -26,14 +24,14 @@ const PARSE: u64 = 3;
 /// How often `unevaluated…` may try one condition: it keeps at most so many parts, each with the conditions around it.
 const CONDITIONS: u64 = 64;
 
-/// The ways the validator uses a subschema, in the order in which they are passed on within one.
-const MODES: usize = 3;
-const FAULTS: usize = 0;
-const VERDICT: usize = 1;
-const MARK: usize = 2;
+/// The ways in which the validator uses a subschema, in the order in which one of them leads to another within it.
+pub(super) const MODES: usize = 3;
+pub(super) const FAULTS: usize = 0;
+pub(super) const VERDICT: usize = 1;
+pub(super) const MARK: usize = 2;
 
-/// Counts of one subschema, by mode.
-type Counts = [u64; MODES];
+/// How often, and in which modes, a subschema passes a value on to another: `(from, to, times)`.
+pub(super) type Passes = &'static [(usize, usize, u64)];
 
 /// A bound of the work for an answer: so much, and so much for each byte. In steps of about ten nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,23 +54,44 @@ impl Cost {
     }
 }
 
+/// A bound that depends on how deep an answer goes as well, in the same steps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DeepCost {
+    fixed: u64,
+    /// For each byte of an answer whose deepest value is on this level. An answer that goes deeper costs as much as the last.
+    per_byte: Vec<u64>,
+}
+
+impl DeepCost {
+    /// The bound for an answer of `bytes` bytes with `levels` levels below the root.
+    pub(super) fn of(&self, bytes: usize, levels: usize) -> u64 {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let per_byte = self.per_byte.get(levels).or(self.per_byte.last());
+        self.fixed
+            .saturating_add(per_byte.copied().unwrap_or(PARSE).saturating_mul(bytes))
+    }
+}
+
 /// The work of one check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Costs {
     /// To tell whether the answer is valid.
     pub(super) verdict: Cost,
     /// To tell what is wrong with it.
-    pub(super) faults: Cost,
+    pub(super) faults: DeepCost,
 }
 
 /// Why a schema's work is not bounded well enough.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unbounded {
     /// These subschemas, by their indices in the graph, refer to each other at the same place of the answer.
     Loop(Vec<usize>),
-    /// This subschema looks at one value so often.
+    /// This subschema, with others, looks at one value so often.
     TooMany(usize, u64),
     /// The patterns together have so many places.
     Patterns(u64),
+    /// Even to find the bound takes too long.
+    Intricate,
 }
 
 /// Bounds the work of `graph`.
@@ -82,15 +101,71 @@ pub(super) fn costs(graph: &Graph) -> Result<Costs, Unbounded> {
         .nodes
         .iter()
         .fold(0, |sum: u64, node| sum.saturating_add(node.weight.patterns));
-    if patterns > 5 * super::pattern::MAX_SIZE {
+    if patterns > super::pattern::MAX_TOTAL {
         return Err(Unbounded::Patterns(patterns));
     }
+    check_marking(graph, &order)?;
     let levels = Levels::new(graph, &order);
-    levels.check_marking()?;
     Ok(Costs {
-        verdict: levels.run(VERDICT)?,
-        faults: levels.run(FAULTS)?,
+        verdict: verdict(&levels)?,
+        faults: faults(&levels),
     })
+}
+
+/// The levels of an answer share its bytes among them, so the costliest level bounds them all.
+fn verdict(levels: &Levels<'_>) -> Result<Cost, Unbounded> {
+    let (mut fixed, mut most, mut whole) = (0, 0, 0_u64);
+    levels.run(VERDICT, |depth, weight, heaviest| {
+        if weight.evaluations > MAX_EVALUATIONS {
+            return Err(Unbounded::TooMany(heaviest, weight.evaluations));
+        }
+        if depth == 0 {
+            fixed = weight.value;
+            most = weight.byte;
+        } else {
+            most = most.max(per_byte(weight));
+        }
+        whole = whole.saturating_add(weight.whole);
+        Ok(())
+    })?;
+    Ok(Cost {
+        fixed: fixed.saturating_add(PARSE),
+        per_byte: most.saturating_add(whole).saturating_add(PARSE),
+    })
+}
+
+/// Faults are looked for anew on each level, and one within a choice keeps a copy of all that it is about.
+fn faults(levels: &Levels<'_>) -> DeepCost {
+    let (mut fixed, mut sum, mut sums) = (PARSE, PARSE, Vec::new());
+    let run = levels.run(FAULTS, |depth, weight, _| {
+        if depth == 0 {
+            fixed = weight.value.saturating_add(PARSE);
+            sum = sum.saturating_add(weight.byte);
+        } else {
+            sum = sum.saturating_add(per_byte(weight));
+        }
+        sum = sum
+            .saturating_add(weight.whole)
+            .saturating_add(weight.evaluations);
+        sums.push(sum);
+        if sum > super::MAX_FAULTS_COST {
+            // No answer that goes deeper is short enough, so there is no need to go on.
+            return Err(Unbounded::Intricate);
+        }
+        Ok(())
+    });
+    if run.is_err() {
+        sums.push(u64::MAX);
+    }
+    DeepCost {
+        fixed,
+        per_byte: sums,
+    }
+}
+
+/// A value is at least two bytes long, with what parts it from the next.
+fn per_byte(weight: Weight) -> u64 {
+    weight.value.div_ceil(2).saturating_add(weight.byte)
 }
 
 /// The subschemas, each before those that it passes the same value on to.
@@ -128,9 +203,7 @@ fn a_loop(graph: &Graph, waiting: &[usize]) -> Vec<usize> {
     let mut at = waiting.iter().position(|&n| n > 0).unwrap_or_default();
     loop {
         if let Some(start) = path.iter().position(|&seen| seen == at) {
-            let mut found = path.split_off(start);
-            found.reverse();
-            return found;
+            return path.split_off(start);
         }
         path.push(at);
         match before.get(&at) {
@@ -140,8 +213,33 @@ fn a_loop(graph: &Graph, waiting: &[usize]) -> Vec<usize> {
     }
 }
 
-/// How often, and in which modes, a subschema passes a value on to another one at the same place: `(from, to, times)`.
-fn in_place_modes(how: InPlace) -> &'static [(usize, usize, u64)] {
+/// `unevaluated…` is compiled as a tree of all that it may try, so these trees are bounded too.
+fn check_marking(graph: &Graph, order: &[usize]) -> Result<(), Unbounded> {
+    let mut trees = vec![[1_u64; MODES]; graph.nodes.len()];
+    let mut sum = 0_u64;
+    for &at in order.iter().rev() {
+        let node = &graph.nodes[at];
+        for &(how, to) in &node.in_place {
+            for &(from, into, times) in in_place(how) {
+                let more = trees[to][into].saturating_mul(times);
+                trees[at][from] = trees[at][from].saturating_add(more);
+            }
+        }
+        if node.unevaluated {
+            let tree = trees[at][MARK];
+            trees[at][FAULTS] = trees[at][FAULTS].saturating_add(tree);
+            trees[at][VERDICT] = trees[at][VERDICT].saturating_add(tree);
+            sum = sum.saturating_add(tree);
+            if sum > 10 * MAX_EVALUATIONS {
+                return Err(Unbounded::TooMany(at, sum));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How a value is passed on to another subschema at the same place.
+pub(super) fn in_place(how: InPlace) -> Passes {
     match how {
         InPlace::Must => &[(FAULTS, FAULTS, 1), (VERDICT, VERDICT, 1), (MARK, MARK, 1)],
         InPlace::Each => &[
@@ -166,9 +264,9 @@ fn in_place_modes(how: InPlace) -> &'static [(usize, usize, u64)] {
     }
 }
 
-/// The same for children of the value.
-fn down_modes(down: &Down) -> &'static [(usize, usize, u64)] {
-    if down.twice {
+/// How the children of a value are passed on.
+pub(super) fn down(twice: bool) -> Passes {
+    if twice {
         &[
             (FAULTS, FAULTS, 1),
             (FAULTS, VERDICT, 1),
@@ -177,234 +275,5 @@ fn down_modes(down: &Down) -> &'static [(usize, usize, u64)] {
         ]
     } else {
         &[(FAULTS, FAULTS, 1), (VERDICT, VERDICT, 1)]
-    }
-}
-
-/// All edges to children, with what the target costs together with everything in place below it.
-struct Levels<'g> {
-    graph: &'g Graph,
-    order: &'g [usize],
-    closure: Vec<[Weight; MODES]>,
-    /// `(to, children, from, modes)`, sorted, so that what may add up stands together.
-    edges: Vec<(usize, usize, usize, &'static [(usize, usize, u64)])>,
-    /// Whether the children of this number are items, and whether they are any of them. By number of `Children`.
-    kinds: Vec<(bool, bool)>,
-}
-
-impl<'g> Levels<'g> {
-    fn new(graph: &'g Graph, order: &'g [usize]) -> Self {
-        let mut numbers: BTreeMap<&Children, usize> = BTreeMap::new();
-        let mut kinds = Vec::new();
-        let mut edges = Vec::new();
-        for (from, node) in graph.nodes.iter().enumerate() {
-            for down in &node.down {
-                let number = *numbers.entry(&down.children).or_insert_with(|| {
-                    kinds.push(match down.children {
-                        Children::Named(_) => (false, false),
-                        Children::AnyProperty => (false, true),
-                        Children::At(_) => (true, false),
-                        Children::AnyItem => (true, true),
-                    });
-                    kinds.len() - 1
-                });
-                edges.push((down.to, number, from, down_modes(down)));
-            }
-        }
-        edges.sort_unstable_by_key(|&(to, number, from, _)| (to, number, from));
-        Self {
-            graph,
-            order,
-            closure: closure(graph, order),
-            edges,
-            kinds,
-        }
-    }
-
-    /// `unevaluated…` is compiled as a tree of all that it may try, so these trees are bounded too.
-    fn check_marking(&self) -> Result<(), Unbounded> {
-        let mut sum = 0_u64;
-        for (at, node) in self.graph.nodes.iter().enumerate() {
-            if node.unevaluated {
-                sum = sum.saturating_add(self.closure[at][MARK].evaluations);
-                if sum > 10 * MAX_EVALUATIONS {
-                    return Err(Unbounded::TooMany(at, sum));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Goes down level by level from the root, which is used in `mode`.
-    fn run(&self, mode: usize) -> Result<Cost, Unbounded> {
-        let mut seeds = vec![[0; MODES]; self.graph.nodes.len()];
-        seeds[0][mode] = 1;
-        let root = self.closure[0][mode];
-        self.check(mode, root, &seeds)?;
-        let (mut deepest, mut sum, mut whole) = (root.byte, root.byte, root.whole);
-        for level in 1..=LEVELS {
-            let (next, weight) = self.descend(&self.spread(&seeds));
-            if weight.evaluations == 0 {
-                break;
-            }
-            self.check(mode, weight, &next)?;
-            // Once a level is like the one before it, so are all below.
-            let steady = next == seeds;
-            let times = if steady { LEVELS - level + 1 } else { 1 } as u64;
-            // A value is at least two bytes long, with what parts it from the next.
-            let here = weight.value.div_ceil(2).saturating_add(weight.byte);
-            deepest = deepest.max(here);
-            sum = sum.saturating_add(here.saturating_mul(times));
-            whole = whole.saturating_add(weight.whole.saturating_mul(times));
-            if mode == FAULTS {
-                // A fault within a choice keeps a copy of what it is about.
-                whole = whole.saturating_add(weight.evaluations.saturating_mul(times));
-            }
-            if steady {
-                break;
-            }
-            seeds = next;
-        }
-        // The levels share the bytes of an answer among them. Only faults are found anew on each level.
-        let levels = if mode == FAULTS { sum } else { deepest };
-        Ok(Cost {
-            fixed: PARSE + root.value,
-            per_byte: PARSE.saturating_add(levels).saturating_add(whole),
-        })
-    }
-
-    fn check(&self, mode: usize, weight: Weight, seeds: &[Counts]) -> Result<(), Unbounded> {
-        // Faults are only looked for where that is cheap enough, which the answer's length decides.
-        if mode == FAULTS || weight.evaluations <= MAX_EVALUATIONS {
-            return Ok(());
-        }
-        let total = |counts: &Counts| counts.iter().fold(0_u64, |sum, n| sum.saturating_add(*n));
-        let most = self
-            .spread(seeds)
-            .iter()
-            .enumerate()
-            .max_by_key(|(_, counts)| total(counts))
-            .map_or(0, |(at, _)| at);
-        Err(Unbounded::TooMany(most, weight.evaluations))
-    }
-
-    /// How often each subschema looks at a value, if those that look at it first do so `seeds` times.
-    fn spread(&self, seeds: &[Counts]) -> Vec<Counts> {
-        let mut counts = seeds.to_vec();
-        for &from in self.order {
-            let node = &self.graph.nodes[from];
-            if counts[from] == [0; MODES] {
-                continue;
-            }
-            if node.unevaluated {
-                let marks = counts[from][FAULTS].saturating_add(counts[from][VERDICT]);
-                counts[from][MARK] = counts[from][MARK].saturating_add(marks);
-            }
-            for &(how, to) in &node.in_place {
-                pass_on(in_place_modes(how), counts[from], &mut counts[to]);
-            }
-        }
-        counts
-    }
-
-    /// The counts for a child of a value, the largest of any child, and what the costliest child costs.
-    fn descend(&self, counts: &[Counts]) -> (Vec<Counts>, Weight) {
-        let mut next = vec![[0; MODES]; counts.len()];
-        let mut weights = vec![Weight::default(); self.kinds.len()];
-        for group in self.edges.chunk_by(|a, b| a.0 == b.0) {
-            let to = group[0].0;
-            let mut child = Most::<Counts>::default();
-            for same in group.chunk_by(|a, b| a.1 == b.1) {
-                let number = same[0].1;
-                let mut sum = [0; MODES];
-                for &(_, _, from, modes) in same {
-                    pass_on(modes, counts[from], &mut sum);
-                }
-                for (mode, times) in sum.into_iter().enumerate() {
-                    weights[number] = weights[number].plus_times(self.closure[to][mode], times);
-                }
-                child.add(self.kinds[number], sum);
-            }
-            next[to] = child.most();
-        }
-        let mut costliest = Most::<Weight>::default();
-        for (number, weight) in weights.into_iter().enumerate() {
-            costliest.add(self.kinds[number], weight);
-        }
-        (next, costliest.most())
-    }
-}
-
-/// What each subschema costs with all those that it passes the same value on to, by mode.
-fn closure(graph: &Graph, order: &[usize]) -> Vec<[Weight; MODES]> {
-    let mut closure = vec![[Weight::default(); MODES]; graph.nodes.len()];
-    for &at in order.iter().rev() {
-        let node = &graph.nodes[at];
-        let mut sums = [node.weight; MODES];
-        for &(how, to) in &node.in_place {
-            for &(from, into, times) in in_place_modes(how) {
-                sums[from] = sums[from].plus_times(closure[to][into], times);
-            }
-        }
-        if node.unevaluated {
-            sums[FAULTS] = sums[FAULTS].plus(sums[MARK]);
-            sums[VERDICT] = sums[VERDICT].plus(sums[MARK]);
-        }
-        closure[at] = sums;
-    }
-    closure
-}
-
-fn pass_on(modes: &[(usize, usize, u64)], from: Counts, to: &mut Counts) {
-    for &(of, into, times) in modes {
-        to[into] = to[into].saturating_add(from[of].saturating_mul(times));
-    }
-}
-
-/// Adds up over the children that may be one: a property is any property and one of a name, an item likewise.
-#[derive(Default)]
-struct Most<T> {
-    any: [T; 2],
-    one: [T; 2],
-}
-
-/// What [`Most`] can add up.
-trait Amount: Copy + Default {
-    fn plus(self, other: Self) -> Self;
-    fn max(self, other: Self) -> Self;
-}
-
-impl Amount for Weight {
-    fn plus(self, other: Self) -> Self {
-        self.plus(other)
-    }
-
-    fn max(self, other: Self) -> Self {
-        self.max(other)
-    }
-}
-
-impl Amount for Counts {
-    fn plus(self, other: Self) -> Self {
-        std::array::from_fn(|mode| self[mode].saturating_add(other[mode]))
-    }
-
-    fn max(self, other: Self) -> Self {
-        std::array::from_fn(|mode| self[mode].max(other[mode]))
-    }
-}
-
-impl<T: Amount> Most<T> {
-    fn add(&mut self, (is_item, is_any): (bool, bool), amount: T) {
-        let which = usize::from(is_item);
-        if is_any {
-            self.any[which] = self.any[which].plus(amount);
-        } else {
-            self.one[which] = self.one[which].max(amount);
-        }
-    }
-
-    fn most(&self) -> T {
-        let [property, item] = std::array::from_fn(|which| self.any[which].plus(self.one[which]));
-        property.max(item)
     }
 }

@@ -19,6 +19,7 @@ use super::json::JsonText;
 mod compile;
 mod cost;
 mod graph;
+mod levels;
 mod nearest;
 mod order;
 mod pattern;
@@ -90,13 +91,12 @@ impl Schema {
     /// An upper bound of the work to check an answer of `bytes` bytes, in steps of about ten nanoseconds. Meant to be compared
     /// with [`INLINE_COST`]; the bound holds for the worst answer, and a usual one takes far less.
     pub fn cost(&self, bytes: usize) -> u64 {
-        let verdict = self.0.costs.verdict.of(bytes);
-        let faults = self.0.costs.faults.of(bytes);
-        if faults > MAX_FAULTS_COST {
-            verdict
-        } else {
-            verdict.saturating_add(faults)
-        }
+        let faults = self.0.costs.faults.of(bytes, usize::MAX);
+        self.0
+            .costs
+            .verdict
+            .of(bytes)
+            .saturating_add(faults.min(MAX_FAULTS_COST))
     }
 
     /// Checks an answer in full.
@@ -122,8 +122,9 @@ impl Schema {
         if self.0.validator.is_valid(&answer) {
             return Ok(());
         }
-        if costs.faults.of(text.len()) > MAX_FAULTS_COST {
-            let description = "does not fit the schema; it is too long to be told where";
+        // One level more, for the names of the deepest properties.
+        if costs.faults.of(text.len(), depth(&answer) + 1) > MAX_FAULTS_COST {
+            let description = "does not fit the schema; it is too long or too deep to be told where";
             return Err(vec![Fault::new("", description)]);
         }
         Err(self.faults(text, &answer))
@@ -155,6 +156,19 @@ impl Schema {
             faults.push(Fault::new("", "does not fit the schema"));
         }
         faults
+    }
+}
+
+/// How many levels a value has below its own. JSON text has at most 127, so the recursion is bounded.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(|item| 1 + depth(item)).max().unwrap_or(0),
+        Value::Object(members) => members
+            .values()
+            .map(|member| 1 + depth(member))
+            .max()
+            .unwrap_or(0),
+        _ => 0,
     }
 }
 

@@ -8,6 +8,9 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 /// The largest a pattern may be, in places, with its repetitions written out.
 pub(super) const MAX_SIZE: u64 = 20_000;
 
+/// The same for all patterns of a schema together.
+pub(super) const MAX_TOTAL: u64 = 100_000;
+
 /// How large a pattern is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Measure {
@@ -80,7 +83,7 @@ fn of(hir: &Hir) -> Measure {
             // A character is at most four bytes, and within a class one path of them is followed at a time.
             Measure {
                 width: ranges.clamp(1, 4) as u64,
-                size: 1 + 2 * ranges as u64,
+                size: 1 + ranges as u64,
             }
         }
         HirKind::Repetition(repetition) => {

@@ -8,7 +8,7 @@ use jsonschema::{
 };
 use serde_json::Value;
 
-use super::{Fault, nearest};
+use super::{Fault, MAX_FAULTS, nearest};
 
 /// The longest text of a key that is told.
 const KEY: usize = 64;
@@ -57,6 +57,18 @@ pub(super) fn faults(error: &ValidationError<'_>, document: &Value, schema: &Val
             .iter()
             .map(|name| unexpected_property(&path, name, &[]))
             .collect(),
+        Kind::FalseSchema if error.schema_path().as_str().ends_with("/additionalProperties") => {
+            // Without `properties` beside it the validator tells of the object as a whole.
+            let members = document
+                .pointer(error.instance_path().as_str())
+                .and_then(Value::as_object);
+            members
+                .into_iter()
+                .flat_map(|members| members.keys())
+                .take(MAX_FAULTS)
+                .map(|name| unexpected_property(&path, name, &[]))
+                .collect()
+        }
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
             vec![nearest::alternative(path, error, context, document, schema)]
         }
