@@ -13,6 +13,7 @@ mod client_streams;
 mod errors;
 mod harness;
 mod model;
+mod mutations;
 mod power_loss;
 mod races;
 mod rules;

@@ -218,27 +218,6 @@ pub(super) fn looks_tagged(value: &str) -> bool {
     }
 }
 
-/// Whether a value would be read as a result of another kind where it stands for itself: the library's own tags.
-pub(super) fn is_tagged_result(value: &str) -> bool {
-    let Node::Object(members) = Node::of(value) else {
-        return false;
-    };
-    let tag = member(&members, "kind").or_else(|| member(&members, "part_kind"));
-    tag.is_some_and(|tag| {
-        is_one_of(
-            tag,
-            &[
-                "tool-return",
-                "tool-failed",
-                "model-retry",
-                "retry-prompt",
-                "tool-denied",
-                "tool-approved",
-            ],
-        )
-    })
-}
-
 /// Whether an object with base64 data of the kind `binary` stands anywhere in a value.
 pub(super) fn has_binary(value: &str) -> bool {
     anywhere(value, &|members| {
@@ -346,9 +325,5 @@ mod tests {
         assert!(has_file(r#"{"a":[{"kind":"image-url"}]}"#));
         assert!(!has_file(r#""image-url kind""#));
         assert!(looks_tagged(r#"{"part_kind":1}"#) && !looks_tagged(r#"[{"kind":1}]"#));
-        assert!(is_tagged_result(r#"{"part_kind":"tool-return"}"#));
-        assert!(!is_tagged_result(
-            r#"{"kind":null,"part_kind":"tool-return"}"#
-        ));
     }
 }
