@@ -88,8 +88,13 @@ fn content_item(item: &str) -> Result<(), &'static str> {
         _ => return Err("must be a string or an object"),
     };
     let fits = |name: &str, check: fn(&str) -> bool| member(&members, name).is_none_or(check);
-    let file = fits("media_type", is_string_or_null)
-        && fits("identifier", is_string_or_null)
+    // The library reads its own private names, too, where the plain ones are not there.
+    let either = |name: &str, private: &str| {
+        let given = member(&members, name).or_else(|| member(&members, private));
+        given.is_none_or(is_string_or_null)
+    };
+    let file = either("media_type", "_media_type")
+        && either("identifier", "_identifier")
         && fits("vendor_metadata", is_object_or_null);
     let Some(kind) = member(&members, "kind") else {
         // Without a kind the library tries these in turn.
@@ -313,6 +318,26 @@ mod tests {
             "A", "QR==", "aGl", "+_AA", "AA AA", "AAAA=", "aGk==", "QQ\n",
         ] {
             assert!(!is_base64(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_by_its_private_names_is_held_to_their_types() {
+        for (members, fits) in [
+            (r#""_media_type":"image/png","_identifier":null"#, true),
+            (r#""media_type":null,"_media_type":5"#, true),
+            (r#""identifier":"a","_identifier":{}"#, true),
+            (r#""_media_type":5"#, false),
+            (r#""_identifier":["a"]"#, false),
+        ] {
+            for file in [
+                r#""kind":"image-url","url":"u""#,
+                r#""kind":"uploaded-file","file_id":"f","provider_name":"openai""#,
+            ] {
+                let content = format!("[{{{file},{members}}}]");
+                let found = content_misfits(&content);
+                assert_eq!(found.is_empty(), fits, "{content}: {found:?}");
+            }
         }
     }
 

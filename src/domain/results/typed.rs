@@ -27,6 +27,16 @@ pub fn place(answer: Results<String>, requests: &Requests, faults: &mut Faults) 
         }
     };
     for (id, approval) in answer.approvals {
+        let approval = match approval {
+            Approval::Approved {
+                override_args,
+                unknown,
+            } => Approval::Approved {
+                override_args: override_args.map(JsonText::trimmed),
+                unknown,
+            },
+            denied @ Approval::Denied { .. } => denied,
+        };
         placed
             .approvals
             .extend(place(Section::Approvals, &id).map(|id| (id, approval)));
@@ -34,12 +44,12 @@ pub fn place(answer: Results<String>, requests: &Requests, faults: &mut Faults) 
     for (id, result) in answer.calls {
         placed
             .calls
-            .extend(place(Section::Calls, &id).map(|id| (id, result.plainest())));
+            .extend(place(Section::Calls, &id).map(|id| (id, as_read(result))));
     }
     for (id, metadata) in answer.metadata {
         placed
             .metadata
-            .extend(place(Section::Metadata, &id).map(|id| (id, metadata)));
+            .extend(place(Section::Metadata, &id).map(|id| (id, metadata.trimmed())));
     }
     for (id, by) in answer.answered_by {
         placed
@@ -48,6 +58,26 @@ pub fn place(answer: Results<String>, requests: &Requests, faults: &mut Faults) 
     }
     check(&placed, faults);
     placed
+}
+
+/// The result as it is read from the form that workers get: what is stored is that form, and it must say the same ever after.
+fn as_read(result: CallResult) -> CallResult {
+    let given = match result {
+        CallResult::Value(json) => return CallResult::Value(json.trimmed()),
+        CallResult::Return(given) => given,
+        other => return other,
+    };
+    let beside = |json: Option<JsonText>| {
+        let json = json.map(JsonText::trimmed);
+        json.filter(|json| json.as_str() != "null")
+    };
+    CallResult::Return(ToolReturn {
+        value: given.value.trimmed(),
+        content: beside(given.content),
+        metadata: beside(given.metadata),
+        ..given
+    })
+    .plainest()
 }
 
 /// What the message's own form does not rule out.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use abeyance::domain::{
     self, Command, Decided, Effect, Failure, Faults, JsonText, Moment, Question, Record, Refusal,
     Results, State, Submission, TimeoutSource, Timestamp, Verdict, WaitId,
-    json::quote,
+    json::{Node, quote},
     limits::{ErrorType, Reason},
     question::{CallKind, Requests, read_requests},
-    results::{self, UnknownKeys},
+    results::{self, CallResult, ToolReturn, UnknownKeys},
     schema::{MAX_COST, MAX_FAULTS, Schema},
     transition::Body,
 };
@@ -44,6 +44,7 @@ pub fn answers(requests: &str, answer: &str, may_leave_pending: bool) -> Seen {
         }
     };
     relayed(&requests, &answer);
+    as_message(&requests, &answer);
     in_part(&requests, &answer);
     in_full(&requests, &answer)
 }
@@ -183,21 +184,72 @@ fn relayed(requests: &Requests, answer: &JsonText) {
     }
 }
 
+/// The same parts, had they come as a message: every result a value, whatever its tag, or the value of a `tool-return`.
+fn as_message(requests: &Requests, answer: &JsonText) {
+    let of = |text: &str, name: &str| match Node::of(text) {
+        Node::Object(members) => {
+            let member = members.iter().find(|(key, _)| key == name);
+            member.map(|(_, text)| (*text).to_owned())
+        }
+        _ => None,
+    };
+    let json = |text: &str| JsonText::new(&format!(" {text}\n")).expect("a part of JSON");
+    let entries = |name: &str| match of(answer.as_str(), name).as_deref().map(Node::of) {
+        Some(Node::Object(entries)) => entries
+            .into_iter()
+            .map(|(id, text)| (id.into_owned(), text.to_owned()))
+            .collect(),
+        _ => Vec::new(),
+    };
+    let calls = entries("calls");
+    let values = calls.iter().map(|(id, text)| {
+        let value = CallResult::Value(json(text));
+        (id.clone(), value)
+    });
+    let returns = calls.iter().map(|(id, text)| {
+        let part = |name| of(text, name).map(|text| json(&text));
+        let value = CallResult::Return(ToolReturn {
+            value: part("return_value").unwrap_or_else(|| json(text)),
+            content: part("content"),
+            metadata: part("metadata"),
+            tools: Vec::new(),
+            file_digests: None,
+        });
+        (id.clone(), value)
+    });
+    let metadata = entries("metadata").into_iter();
+    let metadata = metadata.filter(|(_, text)| matches!(Node::of(text), Node::Object(_)));
+    let metadata: Vec<_> = metadata.map(|(id, text)| (id, json(&text))).collect();
+    for calls in [values.collect(), returns.collect::<Vec<_>>()] {
+        let given = Results::<String> {
+            calls,
+            metadata: metadata.clone(),
+            ..Results::default()
+        };
+        let mut faults = Faults::default();
+        let placed = results::place(given, requests, &mut faults);
+        if faults.is_empty() {
+            let decided = Decided::default().with(placed, NOW, false, None);
+            written_and_read(&decided, requests, UnknownKeys::Refuse);
+        }
+    }
+}
+
 /// The form that workers get is JSON, says what is recorded, and is written the same again.
 fn written_and_read(decided: &Decided, requests: &Requests, unknown: UnknownKeys) {
     let json = decided.json();
     if let Err(fault) = JsonText::new(json.as_str()) {
         panic!("the form is no JSON: {fault}: {}", json.as_str());
     }
-    let mut faults = Faults::default();
-    let read = results::read(json, requests, unknown, &mut faults);
-    assert!(faults.is_empty(), "{faults} in {}", json.as_str());
-    assert!(
-        read == *decided.results(),
-        "read otherwise: {}",
-        json.as_str()
-    );
-    same_form(read, json);
+    // A store keeps the form alone, and reads it with whatever is in it.
+    for unknown in [unknown, UnknownKeys::Relay] {
+        let mut faults = Faults::default();
+        let read = results::read(json, requests, unknown, &mut faults);
+        assert!(faults.is_empty(), "{faults} in {}", json.as_str());
+        let same = read == *decided.results();
+        assert!(same, "read otherwise: {}", json.as_str());
+        same_form(read, json);
+    }
 }
 
 /// The same decisions, had they come as a message.
@@ -252,7 +304,7 @@ fn of(body: Body, partial: bool) -> Submission {
     }
 }
 
-fn apply(record: &Record, submission: Submission) -> Result<(Record, Verdict), Refusal> {
+pub fn apply(record: &Record, submission: Submission) -> Result<(Record, Verdict), Refusal> {
     written(record, &Command::Resolve(Box::new(submission)))
 }
 
@@ -294,7 +346,7 @@ fn short(path: &str, description: &str) {
     assert!(description.len() <= FAULT, "a long fault: {description}");
 }
 
-fn open(requests: &Requests) -> Record {
+pub fn open(requests: &Requests) -> Record {
     let hour = Duration::from_secs(3600);
     Record {
         id: WaitId::new(NOW, [0; 10]),
