@@ -9,7 +9,7 @@ use super::{
     tool_return::{self, Misfit, member},
 };
 use crate::domain::{
-    error::Faults,
+    error::{Faults, Violation},
     json::{JsonText, Node},
     limits::{AnsweredBy, quoted},
     question::{Call, Requests, Section},
@@ -209,11 +209,13 @@ impl Reader<'_> {
         if self.unknown == UnknownKeys::Relay {
             return Some((key.to_owned(), JsonText::part(text)));
         }
-        let fault = match suggest(key, known) {
-            Some(meant) => format!("is not known here; `{meant}` was probably meant"),
-            None => format!("is not known here; known are {}", known.join(", ")),
-        };
-        self.faults.push(at, fault);
+        self.faults.push_with(|| {
+            let fault = match suggest(key, known) {
+                Some(meant) => format!("is not known here; `{meant}` was probably meant"),
+                None => format!("is not known here; known are {}", known.join(", ")),
+            };
+            Violation::new(at(), fault)
+        });
         None
     }
 
