@@ -10,7 +10,10 @@ use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use shared::{Pool, mutated, properties, split, vectors};
 
 static POOLS: LazyLock<[Pool; 2]> = LazyLock::new(|| {
-    let (requests, answers): (Vec<_>, Vec<_>) = vectors::answers().into_iter().map(|v| (v.requests, v.answer)).unzip();
+    let (requests, answers): (Vec<_>, Vec<_>) = vectors::answers()
+        .into_iter()
+        .map(|v| (v.requests, v.answer))
+        .unzip();
     [Pool::of(&requests), Pool::of(&answers)]
 });
 
@@ -21,7 +24,13 @@ fuzz_target!(|data: &[u8]| {
 });
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    match mutated(&data[..size], max_size, seed, POOLS.each_ref(), vectors::ids) {
+    match mutated(
+        &data[..size],
+        max_size,
+        seed,
+        POOLS.each_ref(),
+        vectors::ids,
+    ) {
         Some(changed) => {
             data[..changed.len()].copy_from_slice(&changed);
             changed.len()

@@ -20,7 +20,9 @@ fuzz_target!(|data: &[u8]| {
 });
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    match mutated(&data[..size], max_size, seed, POOLS.each_ref(), |_| Vec::new()) {
+    match mutated(&data[..size], max_size, seed, POOLS.each_ref(), |_| {
+        Vec::new()
+    }) {
         Some(changed) => {
             data[..changed.len()].copy_from_slice(&changed);
             changed.len()

@@ -25,7 +25,13 @@ pub fn split(data: &[u8]) -> Option<(bool, &str, &str)> {
 }
 
 /// Changes one of the two documents as JSON. None: it is none, or what came of it is too long.
-pub fn mutated(data: &[u8], max: usize, seed: u32, pools: [&Pool; 2], names: fn(&Value) -> Vec<String>) -> Option<Vec<u8>> {
+pub fn mutated(
+    data: &[u8],
+    max: usize,
+    seed: u32,
+    pools: [&Pool; 2],
+    names: fn(&Value) -> Vec<String>,
+) -> Option<Vec<u8>> {
     let mut rng = Rng::new(u64::from(seed));
     // Bytes are changed as such, too: not every input is JSON.
     if rng.chance(30) {

@@ -304,7 +304,7 @@ fn of(body: Body, partial: bool) -> Submission {
     }
 }
 
-pub fn apply(record: &Record, submission: Submission) -> Result<(Record, Verdict), Refusal> {
+fn apply(record: &Record, submission: Submission) -> Result<(Record, Verdict), Refusal> {
     written(record, &Command::Resolve(Box::new(submission)))
 }
 
@@ -346,7 +346,7 @@ fn short(path: &str, description: &str) {
     assert!(description.len() <= FAULT, "a long fault: {description}");
 }
 
-pub fn open(requests: &Requests) -> Record {
+fn open(requests: &Requests) -> Record {
     let hour = Duration::from_secs(3600);
     Record {
         id: WaitId::new(NOW, [0; 10]),
