@@ -142,8 +142,13 @@ impl Faults {
 
     /// Adds a fault of `field`. The words are made only if there is room for them.
     pub fn push(&mut self, field: impl FnOnce() -> String, description: impl Into<String>) {
+        self.push_with(|| Violation::new(field(), description));
+    }
+
+    /// Adds a fault whose words take their time. They, too, are made only if there is room for them.
+    pub fn push_with(&mut self, fault: impl FnOnce() -> Violation) {
         if self.first.len() < Self::KEPT {
-            self.first.push(Violation::new(field(), description));
+            self.first.push(fault());
         }
         self.total += 1;
     }

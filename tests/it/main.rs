@@ -16,6 +16,7 @@ mod decisions;
 mod errors;
 mod harness;
 mod model;
+mod mutations;
 mod power_loss;
 mod questions;
 mod races;

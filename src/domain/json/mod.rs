@@ -43,6 +43,15 @@ impl JsonText {
         Self(text.into())
     }
 
+    /// The same without white space around it, which is not part of the value.
+    #[must_use]
+    pub fn trimmed(self) -> Self {
+        match self.0.trim_ascii() {
+            text if text.len() < self.0.len() => Self::part(text),
+            _ => self,
+        }
+    }
+
     /// How many levels the value has: 0 for a string, a number or another plain value.
     pub fn levels(&self) -> usize {
         node::levels(&self.0)

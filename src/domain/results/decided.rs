@@ -1,5 +1,7 @@
 //! What is recorded of the decisions on a wait's tool calls.
 
+use std::collections::HashSet;
+
 use super::{Approval, CallResult, Decision, Results, Unknown};
 use crate::domain::{
     json::{JsonText, same_if_any},
@@ -152,12 +154,12 @@ impl Decided {
         results
             .answered_by
             .extend(answer.answered_by.into_iter().filter(|(id, _)| new(id)));
-        for (key, json) in answer.unknown {
-            // The first one stays, as everything does.
-            if !results.unknown.iter().any(|(known, _)| *known == key) {
-                results.unknown.push((key, json));
-            }
-        }
+        // The first one stays, as everything does. An answer has no key twice.
+        let known: HashSet<&str> = self.results.unknown.iter().map(|(k, _)| &**k).collect();
+        let unknown = answer.unknown.into_iter();
+        results
+            .unknown
+            .extend(unknown.filter(|(key, _)| !known.contains(&**key)));
         let mut request_ids = self.request_ids.clone();
         request_ids.extend(request_id.cloned());
         Self {

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use super::{
     Approval, CallResult, DENIED, Results, ToolReturn, Unknown,
-    normal::MAX_LEVELS,
+    normal::most_levels,
     suggest::suggest,
-    tool_return::{self, member},
+    tool_return::{self, Misfit, member},
 };
 use crate::domain::{
-    error::Faults,
+    error::{Faults, Violation},
     json::{JsonText, Node},
     limits::{AnsweredBy, quoted},
     question::{Call, Requests, Section},
@@ -220,97 +220,22 @@ impl Reader<'_> {
         if self.unknown == UnknownKeys::Relay {
             return Some((key.to_owned(), JsonText::part(text)));
         }
-        let fault = match suggest(key, known) {
-            Some(meant) => format!("is not known here; `{meant}` was probably meant"),
-            None => format!("is not known here; known are {}", known.join(", ")),
-        };
-        self.faults.push(at, fault);
+        self.faults.push_with(|| {
+            let fault = match suggest(key, known) {
+                Some(meant) => format!("is not known here; `{meant}` was probably meant"),
+                None => format!("is not known here; known are {}", known.join(", ")),
+            };
+            Violation::new(at(), fault)
+        });
         None
     }
 
     fn result(&mut self, call: &Call, text: &str) -> Option<CallResult> {
-        let value = || CallResult::Value(JsonText::part(text));
-        let Node::Object(members) = Node::of(text) else {
-            return Some(value());
-        };
-        // The library looks at `part_kind` only where there is no `kind`.
-        let tag = match (member(&members, "kind"), member(&members, "part_kind")) {
-            (Some(kind), _) => Node::of(kind),
-            (None, Some(kind)) => return Some(self.part(call, &members, kind, text)),
-            (None, None) => return Some(value()),
-        };
-        let Node::String(tag) = tag else {
-            return Some(self.value(call, text));
-        };
-        match tag.as_ref() {
-            "tool-return" => self.tool_return(call, &members),
-            "tool-failed" => self.message(call, &members).map(CallResult::Failed),
-            "model-retry" => self.message(call, &members).map(CallResult::Retry),
-            "retry-prompt" => Some(match tool_return::retry_prompt(&members) {
-                Some(message) => CallResult::Retry(message),
-                None => self.value(call, text),
-            }),
-            "tool-denied" | "tool-approved" => {
-                let fault = "is a decision on an approval, and this call waits for a result; use tool-failed to refuse it";
-                self.fault(Section::Calls, call, ".kind", fault);
-                None
-            }
-            _ => Some(self.value(call, text)),
+        let found = result_of(text);
+        for (path, fault) in found.as_ref().err().into_iter().flatten() {
+            self.fault(Section::Calls, call, path, fault.as_str());
         }
-    }
-
-    /// An older form of the library's own messages: where it does not fit, it is a value like any other.
-    fn part(&mut self, call: &Call, members: &[Member<'_>], kind: &str, text: &str) -> CallResult {
-        match Node::of(kind) {
-            Node::String(kind)
-                if kind == "tool-return" && tool_return::misfits(members).is_empty() =>
-            {
-                tool_return_of(members)
-            }
-            Node::String(kind) if kind == "retry-prompt" => {
-                match tool_return::retry_prompt(members) {
-                    Some(message) => CallResult::Retry(message),
-                    None => self.value(call, text),
-                }
-            }
-            _ => self.value(call, text),
-        }
-    }
-
-    /// A value with a tag of its own, which goes to the worker with a frame around it.
-    fn value(&mut self, call: &Call, text: &str) -> CallResult {
-        let value = JsonText::part(text);
-        if value.levels() > MAX_LEVELS {
-            self.fault(Section::Calls, call, "", too_deep());
-        }
-        CallResult::Value(value)
-    }
-
-    fn tool_return(&mut self, call: &Call, members: &[Member<'_>]) -> Option<CallResult> {
-        let misfits = tool_return::misfits(members);
-        for (path, text) in &misfits {
-            self.fault(Section::Calls, call, path, text.as_str());
-        }
-        misfits.is_empty().then(|| tool_return_of(members))
-    }
-
-    fn message(&mut self, call: &Call, members: &[Member<'_>]) -> Option<String> {
-        match member(members, "message").map(Node::of) {
-            Some(Node::String(message)) => Some(message.into_owned()),
-            Some(_) => {
-                self.fault(Section::Calls, call, ".message", "must be a string");
-                None
-            }
-            None => {
-                self.fault(
-                    Section::Calls,
-                    call,
-                    ".message",
-                    "is required: what the model is told",
-                );
-                None
-            }
-        }
+        found.ok()
     }
 
     fn fault(&mut self, section: Section, call: &Call, path: &str, fault: impl Into<String>) {
@@ -319,9 +244,77 @@ impl Reader<'_> {
     }
 }
 
-/// What is said of a value that is too deep for the frame around it.
-pub(super) fn too_deep() -> String {
-    format!("is nested deeper than {MAX_LEVELS} levels, the most that fit into the results")
+/// Reads what stands for the result of a call.
+pub(super) fn result_of(text: &str) -> Result<CallResult, Vec<Misfit>> {
+    let misfit = |path: &str, fault: &str| Err(vec![(path.to_owned(), fault.to_owned())]);
+    let Node::Object(members) = Node::of(text) else {
+        return value(text);
+    };
+    // The library looks at `part_kind` only where there is no `kind`.
+    let tag = match (member(&members, "kind"), member(&members, "part_kind")) {
+        (Some(kind), _) => Node::of(kind),
+        (None, Some(kind)) => return part(&members, kind, text),
+        (None, None) => return value(text),
+    };
+    let Node::String(tag) = tag else {
+        return value(text);
+    };
+    match tag.as_ref() {
+        "tool-return" => {
+            let misfits = tool_return::misfits(&members);
+            if misfits.is_empty() {
+                Ok(tool_return_of(&members))
+            } else {
+                Err(misfits)
+            }
+        }
+        "tool-failed" | "model-retry" => match member(&members, "message").map(Node::of) {
+            Some(Node::String(message)) if tag == "tool-failed" => {
+                Ok(CallResult::Failed(message.into_owned()))
+            }
+            Some(Node::String(message)) => Ok(CallResult::Retry(message.into_owned())),
+            Some(_) => misfit(".message", "must be a string"),
+            None => misfit(".message", "is required: what the model is told"),
+        },
+        "retry-prompt" => retry_prompt(&members, text),
+        "tool-denied" | "tool-approved" => misfit(
+            ".kind",
+            "is a decision on an approval, and this call waits for a result; use tool-failed to refuse it",
+        ),
+        _ => value(text),
+    }
+}
+
+/// An older form of the library's own messages: where it does not fit, it is a value like any other.
+fn part(members: &[Member<'_>], kind: &str, text: &str) -> Result<CallResult, Vec<Misfit>> {
+    match Node::of(kind) {
+        Node::String(kind) if kind == "tool-return" && tool_return::misfits(members).is_empty() => {
+            Ok(tool_return_of(members))
+        }
+        Node::String(kind) if kind == "retry-prompt" => retry_prompt(members, text),
+        _ => value(text),
+    }
+}
+
+fn retry_prompt(members: &[Member<'_>], text: &str) -> Result<CallResult, Vec<Misfit>> {
+    match tool_return::retry_prompt(members) {
+        Some(message) => Ok(CallResult::Retry(message)),
+        None => value(text),
+    }
+}
+
+fn value(text: &str) -> Result<CallResult, Vec<Misfit>> {
+    let value = JsonText::part(text);
+    let most = most_levels(&value);
+    if value.levels() > most {
+        return Err(vec![(String::new(), too_deep(most))]);
+    }
+    Ok(CallResult::Value(value))
+}
+
+/// What is said of a value that is too deep for what stands around it.
+pub(super) fn too_deep(most: usize) -> String {
+    format!("is nested deeper than {most} levels, the most that fit into the results")
 }
 
 /// Reads a `tool-return` that fits.

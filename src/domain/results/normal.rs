@@ -9,8 +9,19 @@ use super::{
 };
 use crate::domain::json::{JsonText, quote};
 
-/// The most levels of a value: three more stand around it, and JSON has at most 127.
-pub(super) const MAX_LEVELS: usize = 124;
+/// The most levels of what stands right under its call's id: two more stand around it, and JSON has at most 127.
+pub(super) const MAX_LEVELS: usize = 125;
+
+/// The most levels of what stands in a decision with a tag.
+pub(super) const MAX_LEVELS_FRAMED: usize = MAX_LEVELS - 1;
+
+/// The most levels that this value of a call may have.
+pub(super) fn most_levels(value: &JsonText) -> usize {
+    match Frame::of(value) {
+        Frame::None => MAX_LEVELS,
+        Frame::Return | Frame::ReturnWithoutFiles => MAX_LEVELS_FRAMED,
+    }
+}
 
 impl Results {
     /// Writes the form.

@@ -88,8 +88,13 @@ fn content_item(item: &str) -> Result<(), &'static str> {
         _ => return Err("must be a string or an object"),
     };
     let fits = |name: &str, check: fn(&str) -> bool| member(&members, name).is_none_or(check);
-    let file = fits("media_type", is_string_or_null)
-        && fits("identifier", is_string_or_null)
+    // The library reads its own private names, too, where the plain ones are not there.
+    let either = |name: &str, private: &str| {
+        let given = member(&members, name).or_else(|| member(&members, private));
+        given.is_none_or(is_string_or_null)
+    };
+    let file = either("media_type", "_media_type")
+        && either("identifier", "_identifier")
         && fits("vendor_metadata", is_object_or_null);
     let Some(kind) = member(&members, "kind") else {
         // Without a kind the library tries these in turn.
@@ -218,27 +223,6 @@ pub(super) fn looks_tagged(value: &str) -> bool {
     }
 }
 
-/// Whether a value would be read as a result of another kind where it stands for itself: the library's own tags.
-pub(super) fn is_tagged_result(value: &str) -> bool {
-    let Node::Object(members) = Node::of(value) else {
-        return false;
-    };
-    let tag = member(&members, "kind").or_else(|| member(&members, "part_kind"));
-    tag.is_some_and(|tag| {
-        is_one_of(
-            tag,
-            &[
-                "tool-return",
-                "tool-failed",
-                "model-retry",
-                "retry-prompt",
-                "tool-denied",
-                "tool-approved",
-            ],
-        )
-    })
-}
-
 /// Whether an object with base64 data of the kind `binary` stands anywhere in a value.
 pub(super) fn has_binary(value: &str) -> bool {
     anywhere(value, &|members| {
@@ -338,6 +322,26 @@ mod tests {
     }
 
     #[test]
+    fn a_file_by_its_private_names_is_held_to_their_types() {
+        for (members, fits) in [
+            (r#""_media_type":"image/png","_identifier":null"#, true),
+            (r#""media_type":null,"_media_type":5"#, true),
+            (r#""identifier":"a","_identifier":{}"#, true),
+            (r#""_media_type":5"#, false),
+            (r#""_identifier":["a"]"#, false),
+        ] {
+            for file in [
+                r#""kind":"image-url","url":"u""#,
+                r#""kind":"uploaded-file","file_id":"f","provider_name":"openai""#,
+            ] {
+                let content = format!("[{{{file},{members}}}]");
+                let found = content_misfits(&content);
+                assert_eq!(found.is_empty(), fits, "{content}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
     fn tags_and_files_are_found_however_they_are_written() {
         assert!(has_binary(
             r#"[{"a":{"k\u0069nd":"b\u0069nary","data":"AAAA"}}]"#
@@ -346,9 +350,5 @@ mod tests {
         assert!(has_file(r#"{"a":[{"kind":"image-url"}]}"#));
         assert!(!has_file(r#""image-url kind""#));
         assert!(looks_tagged(r#"{"part_kind":1}"#) && !looks_tagged(r#"[{"kind":1}]"#));
-        assert!(is_tagged_result(r#"{"part_kind":"tool-return"}"#));
-        assert!(!is_tagged_result(
-            r#"{"kind":null,"part_kind":"tool-return"}"#
-        ));
     }
 }

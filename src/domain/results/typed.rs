@@ -2,9 +2,9 @@
 
 use super::{
     Approval, CallResult, Results, ToolReturn,
-    grammar::too_deep,
-    normal::MAX_LEVELS,
-    tool_return::{BINARY, content_misfits, has_binary, is_tagged_result},
+    grammar::{result_of, too_deep},
+    normal::{MAX_LEVELS, MAX_LEVELS_FRAMED, most_levels},
+    tool_return::{BINARY, content_misfits, has_binary},
 };
 use crate::domain::{
     error::Faults,
@@ -29,6 +29,16 @@ pub fn place(answer: Results<String>, requests: &Requests, faults: &mut Faults) 
         }
     };
     for (id, approval) in answer.approvals {
+        let approval = match approval {
+            Approval::Approved {
+                override_args,
+                unknown,
+            } => Approval::Approved {
+                override_args: override_args.map(JsonText::trimmed),
+                unknown,
+            },
+            denied @ Approval::Denied { .. } => denied,
+        };
         placed
             .approvals
             .extend(place(Section::Approvals, &id).map(|id| (id, approval)));
@@ -36,12 +46,12 @@ pub fn place(answer: Results<String>, requests: &Requests, faults: &mut Faults) 
     for (id, result) in answer.calls {
         placed
             .calls
-            .extend(place(Section::Calls, &id).map(|id| (id, result.plainest())));
+            .extend(place(Section::Calls, &id).map(|id| (id, as_read(result))));
     }
     for (id, metadata) in answer.metadata {
         placed
             .metadata
-            .extend(place(Section::Metadata, &id).map(|id| (id, metadata)));
+            .extend(place(Section::Metadata, &id).map(|id| (id, metadata.trimmed())));
     }
     for (id, by) in answer.answered_by {
         placed
@@ -53,6 +63,26 @@ pub fn place(answer: Results<String>, requests: &Requests, faults: &mut Faults) 
     placed
 }
 
+/// The result as it is read from the form that workers get: what is stored is that form, and it must say the same ever after.
+fn as_read(result: CallResult) -> CallResult {
+    let given = match result {
+        CallResult::Value(json) => return CallResult::Value(json.trimmed()),
+        CallResult::Return(given) => given,
+        other => return other,
+    };
+    let beside = |json: Option<JsonText>| {
+        let json = json.map(JsonText::trimmed);
+        json.filter(|json| json.as_str() != "null")
+    };
+    CallResult::Return(ToolReturn {
+        value: given.value.trimmed(),
+        content: beside(given.content),
+        metadata: beside(given.metadata),
+        ..given
+    })
+    .plainest()
+}
+
 /// What the message's own form does not rule out.
 fn check(results: &Results, faults: &mut Faults) {
     for (id, approval) in &results.approvals {
@@ -61,46 +91,65 @@ fn check(results: &Results, faults: &mut Faults) {
             ..
         } = approval
         {
-            depth(json, Section::Approvals, id, ".override_args", faults);
+            let at = || format!("{}.override_args", Section::Approvals.at(id.as_str()));
+            depth(json, MAX_LEVELS_FRAMED, at, faults);
         }
     }
     for (id, result) in &results.calls {
         match result {
-            CallResult::Value(json) => {
-                depth(json, Section::Calls, id, "", faults);
-                // It would have to be wrapped, and cannot be.
-                if is_tagged_result(json.as_str()) && has_binary(json.as_str()) {
-                    faults.push(|| Section::Calls.at(id.as_str()), BINARY);
-                }
-            }
+            CallResult::Value(json) => value(json, id, faults),
             CallResult::Return(given) => tool_return(given, id, faults),
             CallResult::Failed(_) | CallResult::Retry(_) => {}
         }
     }
     for (id, json) in &results.metadata {
-        depth(json, Section::Metadata, id, "", faults);
+        depth(
+            json,
+            MAX_LEVELS,
+            || Section::Metadata.at(id.as_str()),
+            faults,
+        );
+    }
+}
+
+fn value(json: &JsonText, id: &CallId, faults: &mut Faults) {
+    let at = || Section::Calls.at(id.as_str());
+    // Binary data cannot be wrapped, so such a value must be taken for one as it stands.
+    let stands =
+        || result_of(json.as_str()).is_ok_and(|result| result == CallResult::Value(json.clone()));
+    if json.levels() > most_levels(json) {
+        depth(json, most_levels(json), at, faults);
+    } else if has_binary(json.as_str()) && !stands() {
+        faults.push(at, BINARY);
     }
 }
 
 fn tool_return(given: &ToolReturn, id: &CallId, faults: &mut Faults) {
     let at = |path: &str| format!("{}{path}", Section::Calls.at(id.as_str()));
-    depth(&given.value, Section::Calls, id, ".return_value", faults);
+    let mut framed = |json: &JsonText, path: &str| {
+        depth(json, MAX_LEVELS_FRAMED, || at(path), faults);
+    };
+    framed(&given.value, ".return_value");
+    given
+        .content
+        .iter()
+        .for_each(|json| framed(json, ".content"));
+    given
+        .metadata
+        .iter()
+        .for_each(|json| framed(json, ".metadata"));
     if has_binary(given.value.as_str()) {
         faults.push(|| at(".return_value"), BINARY);
     }
     if let Some(content) = &given.content {
-        depth(content, Section::Calls, id, ".content", faults);
         for (path, fault) in content_misfits(content.as_str()) {
             faults.push(|| at(&format!(".content{path}")), fault);
         }
     }
-    if let Some(metadata) = &given.metadata {
-        depth(metadata, Section::Calls, id, ".metadata", faults);
-    }
 }
 
-fn depth(json: &JsonText, section: Section, id: &CallId, path: &str, faults: &mut Faults) {
-    if json.levels() > MAX_LEVELS {
-        faults.push(|| format!("{}{path}", section.at(id.as_str())), too_deep());
+fn depth(json: &JsonText, most: usize, at: impl FnOnce() -> String, faults: &mut Faults) {
+    if json.levels() > most {
+        faults.push(at, too_deep(most));
     }
 }
