@@ -130,7 +130,7 @@ fn schema() -> String {
 
 fn field(n: usize) -> Value {
     match n % 5 {
-        0 => json!({"type": "string", "maxLength": 80}),
+        0 => json!({"type": "string", "maxLength": 400}),
         1 => json!({"type": "integer", "minimum": 0, "maximum": 100_000}),
         2 => json!({"type": "boolean"}),
         3 => json!({"enum": ["low", "middle", "high"]}),

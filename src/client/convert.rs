@@ -105,9 +105,14 @@ pub(super) fn opened(wire: v1::Opened) -> Result<Opened, Error> {
 /// An outcome that this client does not understand is an error and never an answer.
 pub(super) fn outcome(wire: v1::Outcome) -> Result<Outcome, Error> {
     use v1::outcome::Result as Wire;
+    let results_json = filled(wire.results_json);
     let verdict = match wire.result {
         Some(Wire::Resolved(r)) => Verdict::Resolved {
-            payload_json: r.payload_json,
+            // Decisions on tool calls stand in one place for every ending; here they are the answer, too.
+            payload_json: match &results_json {
+                Some(results) => results.clone(),
+                None => r.payload_json,
+            },
             answered_by: filled(r.answered_by),
         },
         Some(Wire::Failed(f)) => Verdict::Failed {
@@ -135,7 +140,7 @@ pub(super) fn outcome(wire: v1::Outcome) -> Result<Outcome, Error> {
         settle_time: time("outcome.settle_time", wire.settle_time)?,
         verdict,
         results: wire.results.map(DeferredToolResults::from_wire),
-        ended_json: filled(wire.results_json),
+        results_json,
     };
     if state(wire.state)? != outcome.state() {
         return Err(Error::protocol("an outcome whose state is another"));
@@ -186,6 +191,7 @@ pub(super) fn info(wire: Option<v1::Wait>) -> Result<WaitInfo, Error> {
         settle_time: optional_time(wire.settle_time),
         question: wire.question.map(Question::from_wire),
         decided: wire.progress.map(Decided::from_wire).transpose()?,
+        decisions: wire.decided.map(DeferredToolResults::from_wire),
         outcome: wire.outcome.map(outcome).transpose()?,
         wait_id: wire.wait_id,
         namespace: wire.namespace,

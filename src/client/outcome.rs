@@ -19,8 +19,7 @@ pub struct Outcome {
     /// Of a wait that asked about tool calls, however it ended: the results that a run goes on with. Where it ended without an
     /// answer, the calls that were decided keep their decision, and every other is denied or failed. `None` for other waits.
     pub results: Option<DeferredToolResults>,
-    /// The results in their JSON form, unless the wait was answered: then the answer is that.
-    pub(super) ended_json: Option<String>,
+    pub(super) results_json: Option<String>,
 }
 
 /// How a wait ended.
@@ -84,12 +83,7 @@ impl Outcome {
     /// [`Outcome::results`] in the JSON form of Pydantic AI's `DeferredToolResults`, however the wait ended. `None` for waits that
     /// did not ask about tool calls.
     pub fn results_json(&self) -> Option<&str> {
-        match &self.verdict {
-            Verdict::Resolved { payload_json, .. } => {
-                self.results.as_ref().map(|_| payload_json.as_str())
-            }
-            _ => self.ended_json.as_deref(),
-        }
+        self.results_json.as_deref()
     }
 
     /// The answer, as JSON text; any other outcome as an error.

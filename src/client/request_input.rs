@@ -128,7 +128,7 @@ mod tests {
             settle_time: SystemTime::UNIX_EPOCH,
             verdict,
             results,
-            ended_json: Some(json.to_owned()).filter(|j| !j.is_empty()),
+            results_json: Some(json.to_owned()).filter(|j| !j.is_empty()),
         }
     }
 

@@ -6,7 +6,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{decided::Decided, outcome::Outcome, question::Question, token::Token};
+use super::{
+    decided::Decided, outcome::Outcome, question::Question, results::DeferredToolResults,
+    token::Token,
+};
 
 /// What has become of a wait. It changes once, from pending to one of the others, and never again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -157,8 +160,11 @@ pub struct WaitInfo {
     pub question: Option<Question>,
     /// The outcome. `None` while pending, and in lists and watches.
     pub outcome: Option<Outcome>,
-    /// Which tool calls are decided so far. `None` for other questions, and once it is settled: then the outcome says it.
+    /// Which tool calls were decided, by whom and when. `None` for other questions; in lists and watches also once it is settled.
     pub decided: Option<Decided>,
+    /// What is decided of the tool calls while the wait is pending. `None` for other questions, where nothing is decided yet, once it
+    /// is settled (then the outcome has it), and in lists and watches.
+    pub decisions: Option<DeferredToolResults>,
 }
 
 impl WaitInfo {

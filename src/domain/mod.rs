@@ -16,6 +16,7 @@ pub mod outcome;
 pub mod question;
 pub mod results;
 pub mod schema;
+mod suggest;
 pub mod time;
 pub mod token;
 pub mod transition;

@@ -9,8 +9,9 @@ use super::{
 };
 use crate::{
     domain::{
-        Command, Decided, JsonText, Progress, Refusal, Results, Submission,
-        limits::{AnsweredBy, CallId, Limits, RequestId, quoted},
+        Command, Decided, JsonText, Progress, Record, Refusal, Results, Submission, Violation,
+        limits::{AnsweredBy, CallId, Limits, RequestId},
+        question::Section,
         results::{Approval, CallResult, DENIED, Decision, ToolReturn, Unknown},
         transition::Body,
     },
@@ -27,11 +28,16 @@ pub(super) fn resolve(request: v1::ResolveRequest, limits: &Limits) -> Result<Co
         given(&request.request_id).map(|id| faults.take("request_id", RequestId::new(id)));
     let answered_by =
         given(&request.answered_by).map(|by| faults.take("answered_by", AnsweredBy::new(by)));
+    let mut misfits = Vec::new();
     let body = match request.answer {
         Some(Answer::PayloadJson(text)) => {
             (faults.json(limits.json("payload_json", &text))?).map(Body::Json)
         }
-        Some(Answer::Results(given)) => Some(Body::Results(results(given, limits, &mut faults)?)),
+        Some(Answer::Results(given)) => {
+            let (results, found) = results(given, limits);
+            misfits = found;
+            Some(Body::Results(results))
+        }
         None => faults.take(
             "payload_json",
             Err("is required, or results; a missing answer is not null".to_owned()),
@@ -43,6 +49,7 @@ pub(super) fn resolve(request: v1::ResolveRequest, limits: &Limits) -> Result<Co
     };
     Ok(Command::Resolve(Box::new(Submission {
         body,
+        faults: misfits,
         answered_by: answered_by.flatten(),
         partial: request.partial,
         fits_form: false,
@@ -52,121 +59,133 @@ pub(super) fn resolve(request: v1::ResolveRequest, limits: &Limits) -> Result<Co
     })))
 }
 
-/// Reads decisions, each under its own path, which is that of the JSON form.
-fn results(
-    given: v1::DeferredToolResults,
-    limits: &Limits,
-    faults: &mut Faults,
-) -> Result<Results<String>, Refusal> {
+/// Reads decisions, each under its own path, which is that of the JSON form. What is wrong with them is for the rules to tell, who
+/// know what else is.
+fn results(given: v1::DeferredToolResults, limits: &Limits) -> (Results<String>, Vec<Violation>) {
+    let mut reader = Reader {
+        limits,
+        faults: Vec::new(),
+    };
     let mut results = Results::default();
-    for (id, approval) in given.approvals {
-        let field = format!("approvals[{}]", quoted(&id));
-        let read = self::approval(&field, approval, limits, faults)?;
-        results
-            .approvals
-            .extend(read.map(|approval| (id, approval)));
+    for (id, given) in given.approvals {
+        match reader.approval(&Section::Approvals.at(&id), given) {
+            Some(approval) => results.approvals.push((id, approval)),
+            None => results.faulty.push(id),
+        }
     }
-    for (id, result) in given.calls {
-        let field = format!("calls[{}]", quoted(&id));
-        let read = call_result(&field, result, limits, faults)?;
-        results.calls.extend(read.map(|result| (id, result)));
+    for (id, given) in given.calls {
+        match reader.result(&Section::Calls.at(&id), given) {
+            Some(result) => results.calls.push((id, result)),
+            None => results.faulty.push(id),
+        }
     }
     for (id, text) in given.metadata_json {
-        let field = format!("metadata[{}]", quoted(&id));
-        let read = faults.json(object(&field, &text, limits))?;
-        results.metadata.extend(read.map(|json| (id, json)));
+        let metadata = reader.object(&Section::Metadata.at(&id), &text);
+        results.metadata.extend(metadata.map(|json| (id, json)));
     }
     for (id, by) in given.answered_by {
-        let field = format!("answered_by[{}]", quoted(&id));
-        let read = faults.take(&field, AnsweredBy::new(&by));
-        results.answered_by.extend(read.map(|by| (id, by)));
+        match AnsweredBy::new(&by) {
+            Ok(by) => results.answered_by.push((id, by)),
+            Err(fault) => reader.fault(&Section::AnsweredBy.at(&id), fault),
+        }
     }
     if results.bytes() > limits.payload_bytes {
         let (is, max) = (results.bytes(), limits.payload_bytes);
-        faults.push(
+        reader.fault(
             "results",
             format!("comes to {is} bytes; at most {max} are taken"),
         );
     }
-    Ok(results)
+    (results, reader.faults)
 }
 
-fn approval(
-    field: &str,
-    given: v1::ToolApproval,
-    limits: &Limits,
-    faults: &mut Faults,
-) -> Result<Option<Approval>, Refusal> {
-    let unknown = Unknown::new();
-    Ok(match given.decision {
-        Some(Approves::Approved(approved)) => match approved.override_args_json.as_str() {
-            "" => Some(Approval::Approved {
-                override_args: None,
-                unknown,
-            }),
-            text => {
-                let field = format!("{field}.override_args");
-                let args = faults.json(object(&field, text, limits))?;
-                args.map(|args| Approval::Approved {
-                    override_args: Some(args),
+struct Reader<'a> {
+    limits: &'a Limits,
+    faults: Vec<Violation>,
+}
+
+impl Reader<'_> {
+    fn fault(&mut self, field: &str, fault: impl Into<String>) {
+        self.faults.push(Violation::new(field, fault));
+    }
+
+    fn take<T>(&mut self, checked: Result<T, Refusal>) -> Option<T> {
+        match checked {
+            Ok(value) => return Some(value),
+            Err(Refusal::InvalidFields(faults)) => self.faults.extend(faults),
+            Err(Refusal::InvalidJson(fault)) => self.faults.push(fault),
+            Err(other) => self.fault("results", other.to_string()),
+        }
+        None
+    }
+
+    fn json(&mut self, field: &str, text: &str) -> Option<JsonText> {
+        self.take(self.limits.json(field, text))
+    }
+
+    fn object(&mut self, field: &str, text: &str) -> Option<JsonText> {
+        self.take(object(field, text, self.limits))
+    }
+
+    /// JSON that may be left out. The outer `None`: it is there, and none.
+    fn json_if_any(&mut self, field: &str, text: &str) -> Option<Option<JsonText>> {
+        match text {
+            "" => Some(None),
+            text => self.json(field, text).map(Some),
+        }
+    }
+
+    fn approval(&mut self, field: &str, given: v1::ToolApproval) -> Option<Approval> {
+        let unknown = Unknown::new();
+        match given.decision {
+            Some(Approves::Approved(approved)) => {
+                let override_args = match approved.override_args_json.as_str() {
+                    "" => None,
+                    text => Some(self.object(&format!("{field}.override_args"), text)?),
+                };
+                Some(Approval::Approved {
+                    override_args,
                     unknown,
                 })
             }
-        },
-        Some(Approves::Denied(denied)) => Some(Approval::Denied {
-            message: denied.message.unwrap_or_else(|| DENIED.to_owned()),
-            unknown,
-        }),
-        None => faults.take(
-            field,
-            Err("needs a decision: approved or denied".to_owned()),
-        ),
-    })
-}
+            Some(Approves::Denied(denied)) => Some(Approval::Denied {
+                message: denied.message.unwrap_or_else(|| DENIED.to_owned()),
+                unknown,
+            }),
+            None => {
+                self.fault(field, "needs a decision: approved or denied");
+                None
+            }
+        }
+    }
 
-fn call_result(
-    field: &str,
-    given: v1::ToolCallResult,
-    limits: &Limits,
-    faults: &mut Faults,
-) -> Result<Option<CallResult>, Refusal> {
-    Ok(match given.result {
-        Some(Returns::ReturnValueJson(text)) => faults
-            .json(limits.json(field, &text))?
-            .map(CallResult::Value),
-        Some(Returns::ToolReturn(given)) => tool_return(field, given, limits, faults)?,
-        Some(Returns::Failed(failed)) => Some(CallResult::Failed(failed.message)),
-        Some(Returns::Retry(retry)) => Some(CallResult::Retry(retry.message)),
-        None => faults.take(
-            field,
-            Err("needs a result: return_value_json, tool_return, failed or retry".to_owned()),
-        ),
-    })
-}
+    fn result(&mut self, field: &str, given: v1::ToolCallResult) -> Option<CallResult> {
+        match given.result {
+            Some(Returns::ReturnValueJson(text)) => self.json(field, &text).map(CallResult::Value),
+            Some(Returns::ToolReturn(given)) => self.tool_return(field, given),
+            Some(Returns::Failed(failed)) => Some(CallResult::Failed(failed.message)),
+            Some(Returns::Retry(retry)) => Some(CallResult::Retry(retry.message)),
+            None => {
+                let fault = "needs a result: return_value_json, tool_return, failed or retry";
+                self.fault(field, fault);
+                None
+            }
+        }
+    }
 
-fn tool_return(
-    field: &str,
-    given: v1::ToolReturn,
-    limits: &Limits,
-    faults: &mut Faults,
-) -> Result<Option<CallResult>, Refusal> {
-    let value = format!("{field}.return_value");
-    let value = faults.json(limits.json(&value, &given.return_value_json))?;
-    let mut beside = |name: &str, text: &str| match text {
-        "" => Ok(None),
-        text => faults.json(limits.json(&format!("{field}.{name}"), text)),
-    };
-    let content = beside("content", &given.content_json)?;
-    let metadata = beside("metadata", &given.metadata_json)?;
-    Ok(value.map(|value| {
-        CallResult::Return(ToolReturn {
-            value,
-            content: content.filter(|json| json.as_str().trim() != "null"),
-            metadata: metadata.filter(|json| json.as_str().trim() != "null"),
+    fn tool_return(&mut self, field: &str, given: v1::ToolReturn) -> Option<CallResult> {
+        let at = |name: &str| format!("{field}.{name}");
+        let value = self.json(&at("return_value"), &given.return_value_json);
+        let content = self.json_if_any(&at("content"), &given.content_json);
+        let metadata = self.json_if_any(&at("metadata"), &given.metadata_json);
+        Some(CallResult::Return(ToolReturn {
+            value: value?,
+            content: content?,
+            metadata: metadata?,
             tools: given.tools,
             file_digests: None,
-        })
-    }))
+        }))
+    }
 }
 
 /// Decisions as workers get them.
@@ -240,6 +259,18 @@ pub(super) fn progress(decided: Option<&Decided>, progress: Progress) -> v1::Pro
         decided_calls: progress.decided as i32,
         pending_calls: progress.pending as i32,
     }
+}
+
+/// Which of a wait's calls are decided, whether or not it is settled.
+pub(super) fn progress_of(record: &Record) -> Option<v1::Progress> {
+    let calls = record.question.as_ref()?.requests()?.calls().len();
+    let decided = record.decided().map(|decided| &**decided);
+    let count = decided.map_or(0, |decided| decided.entries().len());
+    let counts = Progress {
+        decided: count,
+        pending: calls.saturating_sub(count),
+    };
+    Some(progress(decided, counts))
 }
 
 fn to_decision(decision: Decision<'_>) -> v1::call_decision::Decision {

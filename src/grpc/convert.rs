@@ -74,13 +74,9 @@ pub(super) fn opened(
 pub(super) fn outcome(wait_id: WaitId, outcome: &Outcome) -> v1::Outcome {
     use v1::outcome::Result as R;
     let decided = outcome.decided.as_deref();
-    let results_json = || decided.map_or_else(String::new, |d| d.json().as_str().to_owned());
     v1::Outcome {
         results: decided.map(|decided| answer::message(decided.results())),
-        results_json: match outcome.ending {
-            Ending::Resolved(_) => String::new(),
-            _ => results_json(),
-        },
+        results_json: decided.map_or_else(String::new, |d| d.json().as_str().to_owned()),
         wait_id: wait_id.to_string(),
         state: to_state(outcome.state()).into(),
         settle_time: Some(to_timestamp(outcome.settle_time)),
@@ -89,10 +85,7 @@ pub(super) fn outcome(wait_id: WaitId, outcome: &Outcome) -> v1::Outcome {
                 payload_json: json.as_str().to_owned(),
                 answered_by: by(answered_by.as_ref()),
             }),
-            Ending::Resolved(Answer::Decisions) => R::Resolved(v1::Resolved {
-                payload_json: results_json(),
-                answered_by: String::new(),
-            }),
+            Ending::Resolved(Answer::Decisions) => R::Resolved(v1::Resolved::default()),
             Ending::Failed(failure) => R::Failed(v1::Failed {
                 reason: failure.reason.as_str().to_owned(),
                 error_type: failure.error_type.as_str().to_owned(),
@@ -150,6 +143,7 @@ pub(super) fn summary(wait: &Summary) -> v1::Wait {
         progress: wait
             .progress
             .map(|progress| answer::progress(None, progress)),
+        decided: None,
     }
 }
 
@@ -157,13 +151,14 @@ pub(super) fn summary(wait: &Summary) -> v1::Wait {
 pub(super) fn whole(wait: Wait) -> v1::Wait {
     let record = &wait.record;
     let question = record.question.as_ref().map(question::message);
-    let progress =
-        (record.progress()).map(|progress| answer::progress(record.decided.as_deref(), progress));
+    let progress = answer::progress_of(record);
+    let decided = (record.decided.as_ref()).map(|decided| answer::message(decided.results()));
     let ended = (wait.record.outcome.as_ref()).map(|ended| outcome(wait.record.id, ended));
     v1::Wait {
         question,
         outcome: ended,
         progress,
+        decided,
         ..summary(&Summary::from(wait))
     }
 }

@@ -68,6 +68,10 @@ fn requests(
             format!("has {count} tool calls; at most {max} are taken"),
         );
     }
+    // Told beside what is wrong with single calls.
+    for fault in Requests::twice(&format!("{field}.calls"), calls.iter().map(|call| &call.id)) {
+        faults.push(fault.field, fault.description);
+    }
     faults.finish()?;
     Requests::new(&format!("{field}.calls"), calls, asked.may_leave_pending)
         .map_err(Refusal::InvalidFields)

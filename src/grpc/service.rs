@@ -11,10 +11,7 @@ use super::{
 };
 use crate::{
     broker::{Attached, Broker},
-    domain::{
-        Answer, Command, Ending, Progress, Question, Record, Refusal, Verdict, WaitId,
-        limits::Limits,
-    },
+    domain::{Answer, Command, Ending, Record, Refusal, Verdict, WaitId, limits::Limits},
     proto::v1::{
         self, attach_request::Target, inbox_service_server::InboxService,
         resolve_service_server::ResolveService, wait_service_server::WaitService,
@@ -195,17 +192,7 @@ fn answered(record: &Record) -> (String, Option<v1::Progress>) {
         }
         _ => String::new(),
     };
-    let calls = record.question.as_ref().and_then(Question::requests);
-    let progress = calls.map(|requests| {
-        let decided = record.decided().map(|decided| &**decided);
-        let count = decided.map_or(0, |decided| decided.entries().len());
-        let progress = Progress {
-            decided: count,
-            pending: requests.calls().len().saturating_sub(count),
-        };
-        answer::progress(decided, progress)
-    });
-    (by, progress)
+    (by, answer::progress_of(record))
 }
 
 #[tonic::async_trait]

@@ -99,31 +99,33 @@ impl Requests {
         calls: Vec<Call>,
         may_leave_pending: bool,
     ) -> Result<Self, Vec<Violation>> {
-        let mut faults = Vec::new();
         if calls.len() > Self::MAX {
             let n = calls.len();
             let text = format!("has {n} tool calls; at most {} are taken", Self::MAX);
             return Err(vec![Violation::new(field, text)]);
         }
-        let mut seen = HashMap::new();
-        for call in &calls {
-            let times = seen.entry(call.id.clone()).or_insert(0);
-            *times += 1;
-            if *times == 2 {
-                faults.push(Violation::new(
-                    field,
-                    format!(
-                        "holds the tool_call_id {} twice; each call needs its own",
-                        quoted(call.id.as_str())
-                    ),
-                ));
-            }
-        }
+        let faults = Self::twice(field, calls.iter().map(|call| &call.id));
         if faults.is_empty() {
             Ok(Self::from_store(calls, may_leave_pending))
         } else {
             Err(faults)
         }
+    }
+
+    /// A fault for each id that stands there more than once.
+    pub fn twice<'a>(field: &str, ids: impl Iterator<Item = &'a CallId>) -> Vec<Violation> {
+        let mut faults = Vec::new();
+        let mut seen = HashMap::new();
+        for id in ids {
+            let times = seen.entry(id).or_insert(0);
+            *times += 1;
+            if *times == 2 {
+                let id = quoted(id.as_str());
+                let fault = format!("holds the tool_call_id {id} twice; each call needs its own");
+                faults.push(Violation::new(field, fault));
+            }
+        }
+        faults
     }
 
     /// Takes calls that were checked when they were stored.

@@ -9,6 +9,7 @@ use crate::domain::{
     error::Violation,
     json::{JsonText, Node},
     limits::{CallId, Description, ToolName, quoted},
+    suggest::suggest,
 };
 
 /// Reads `text`, which came in `field`.
@@ -30,6 +31,12 @@ pub fn read(
         faults: &mut faults,
     };
     let member = |name: &str| members.iter().find(|(key, _)| key == name).map(|(_, v)| *v);
+    for (key, _) in &members {
+        reader.misspelt("", key, &TOP, |meant| member(meant).is_some());
+    }
+    if member("calls").is_none() && member("approvals").is_none() {
+        reader.fault("", "must have `calls` or `approvals`: arrays of tool calls");
+    }
     let mut calls = Vec::new();
     reader.calls("calls", member("calls"), CallKind::External, &mut calls);
     reader.calls(
@@ -69,6 +76,12 @@ pub fn read(
     }
 }
 
+/// The keys that matter here.
+const TOP: [&str; 4] = ["calls", "approvals", "metadata", "_kinds"];
+const CALL: [&str; 3] = ["tool_call_id", "tool_name", "args"];
+/// What others call `args`.
+const ARGS: [&str; 4] = ["arguments", "parameters", "params", "input"];
+
 struct Reader<'a> {
     field: &'a str,
     faults: &'a mut Vec<Violation>,
@@ -78,6 +91,21 @@ impl Reader<'_> {
     fn fault(&mut self, path: &str, description: impl Into<String>) {
         let field = format!("{}{path}", self.field);
         self.faults.push(Violation::new(field, description));
+    }
+
+    /// Libraries add keys, and those are ignored; but one that stands where a known one is missing would leave out what it says.
+    fn misspelt(&mut self, path: &str, key: &str, known: &[&str], there: impl Fn(&str) -> bool) {
+        if known.contains(&key) {
+            return;
+        }
+        let alias = (known.contains(&"args") && ARGS.contains(&key)).then_some("args");
+        if let Some(meant) = alias
+            .or_else(|| suggest(key, known))
+            .filter(|meant| !there(meant))
+        {
+            let fault = format!("is not known here; `{meant}` was probably meant");
+            self.fault(&format!("{path}.{key}"), fault);
+        }
     }
 
     /// An object by call id. Absent and null: empty.
@@ -114,6 +142,9 @@ impl Reader<'_> {
             return None;
         };
         let member = |name: &str| members.iter().find(|(key, _)| key == name).map(|(_, v)| *v);
+        for (key, _) in &members {
+            self.misspelt(path, key, &CALL, |meant| member(meant).is_some());
+        }
         let id = self.text(path, "tool_call_id", member("tool_call_id"), CallId::new);
         let tool = self.text(path, "tool_name", member("tool_name"), ToolName::new);
         let args = self.args(path, member("args"));
@@ -229,5 +260,27 @@ mod tests {
         );
         assert!(twice.expect_err("twice")[0].1.contains("\"a\" twice"));
         assert_eq!(requests("[]").expect_err("an array")[0].0, "q");
+    }
+
+    #[test]
+    fn what_a_misspelt_key_says_is_not_left_out() {
+        for (text, at) in [
+            (r#"{"approval":[]}"#, "q.approval"),
+            (r#"{"Calls":[],"approvals":[]}"#, "q.Calls"),
+            ("{}", "q"),
+            (
+                r#"{"calls":[{"tool_name":"t","tool_call_id":"a","arguments":{"a":1}}]}"#,
+                "q.calls[0].arguments",
+            ),
+            (
+                r#"{"calls":[{"tool_name":"t","toolCallId":"a"}]}"#,
+                "q.calls[0].toolCallId",
+            ),
+        ] {
+            assert_eq!(requests(text).expect_err(text)[0].0, at);
+        }
+        // A new key beside the one that it looks like is the library's affair.
+        let both = r#"{"calls":[{"tool_name":"t","tool_call_id":"a","args":{},"input":{},"id":null}],"kinds":{}}"#;
+        requests(both).expect("is taken");
     }
 }

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use super::{
     Approval, CallResult, DENIED, Results, ToolReturn, Unknown,
     normal::most_levels,
-    suggest::suggest,
     tool_return::{self, Misfit, member},
 };
 use crate::domain::{
@@ -13,6 +12,7 @@ use crate::domain::{
     json::{JsonText, Node},
     limits::{AnsweredBy, quoted},
     question::{Call, Requests, Section},
+    suggest::suggest,
 };
 
 /// What becomes of keys that this version does not know, at the top of an answer and within an approval.

@@ -7,7 +7,6 @@
 mod decided;
 mod grammar;
 mod normal;
-mod suggest;
 mod tool_return;
 mod typed;
 
@@ -41,7 +40,7 @@ pub struct Results<Id = CallId> {
     /// What else stood in the answer.
     pub unknown: Unknown,
     /// Calls that the answer means to decide and does not, since what it says of them is a fault.
-    pub faulty: Vec<CallId>,
+    pub faulty: Vec<Id>,
 }
 
 /// The decision on a call that waits for an approval.

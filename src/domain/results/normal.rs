@@ -85,10 +85,6 @@ fn unknown_keys(text: &mut String, keys: &Unknown) {
 fn approval(text: &mut String, approval: &Approval) {
     let keys = match approval {
         Approval::Approved {
-            override_args: None,
-            unknown,
-        } if unknown.is_empty() => return text.push_str("true"),
-        Approval::Approved {
             override_args,
             unknown,
         } => {

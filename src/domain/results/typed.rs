@@ -19,7 +19,8 @@ pub fn place(answer: Results<String>, requests: &Requests, faults: &mut Faults) 
         unknown: answer.unknown,
         ..Results::default()
     };
-    let mut faulty = Vec::new();
+    let named = answer.faulty.iter().filter_map(|id| requests.find(id));
+    let mut faulty: Vec<_> = named.map(|call| call.id.clone()).collect();
     let mut place = |section: Section, id: &str| match requests.place(section, id) {
         Ok(call) => Some(call.id.clone()),
         Err(fault) => {

@@ -34,7 +34,7 @@ mod hostile_tests;
 mod tests;
 
 /// The cost up to which a check is quick enough to be done at once by whoever needs it: at most about 180 microseconds.
-pub const INLINE_COST: u64 = 30_000;
+pub const INLINE_COST: u64 = 200_000;
 
 /// The highest cost of a check: one to two seconds at the very worst, and as a rule a hundredth of that.
 pub const MAX_COST: u64 = 200_000_000;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Body, Decision, Submission, Verdict};
 use crate::domain::{
-    error::{Faults, Refusal},
+    error::{Faults, Refusal, Violation},
     limits::RequestId,
     outcome::{Answer, Ending, Outcome, State},
     question::Requests,
@@ -90,6 +90,9 @@ fn record_answer(
 
 /// Reads an answer in either form, and fills in who decided.
 fn read(requests: &Requests, submission: &Submission, faults: &mut Faults) -> Results {
+    for Violation { field, description } in &submission.faults {
+        faults.push(|| field.clone(), description.clone());
+    }
     let mut answer = match &submission.body {
         Body::Json(json) => results::read(json, requests, submission.unknown_keys, faults),
         Body::Results(given) => results::place(given.clone(), requests, faults),

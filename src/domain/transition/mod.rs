@@ -13,7 +13,7 @@ mod settle;
 pub use open::reopen;
 
 use super::{
-    error::Refusal,
+    error::{Refusal, Violation},
     json::JsonText,
     limits::{AnsweredBy, Limits, Reason, RequestId},
     outcome::{Failure, Outcome},
@@ -28,6 +28,9 @@ use super::{
 pub struct Submission {
     /// The answer itself.
     pub body: Body,
+    /// What is wrong with decisions that came as a message, as far as that shows without the question. They are told together with
+    /// what the question brings to light.
+    pub faults: Vec<Violation>,
     /// Who answers, as they say.
     pub answered_by: Option<AnsweredBy>,
     /// Whether it decides only those tool calls that it names.
@@ -57,6 +60,7 @@ impl Submission {
     pub fn json(json: JsonText) -> Self {
         Self {
             body: Body::Json(json),
+            faults: Vec::new(),
             answered_by: None,
             partial: false,
             fits_form: false,

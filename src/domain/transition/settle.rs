@@ -85,8 +85,16 @@ pub(super) fn cancel(record: &Record, reason: &Reason, now: Timestamp) -> Decisi
             reason: reason.clone(),
         },
         request_id: None,
-        decided: denied(record, reason.as_str()),
+        decided: denied(record, withdrawn(reason)),
     })
+}
+
+/// What is told of a withdrawal for which the worker gave no reason.
+fn withdrawn(reason: &Reason) -> &str {
+    match reason.as_str() {
+        "" => "The wait was cancelled.",
+        reason => reason,
+    }
 }
 
 /// What the worker of a wait about tool calls goes on with, if it ends for this reason: each call that nobody decided is denied.

@@ -6,9 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use abeyance::proto::v1::{
-    DeferredToolResults, WaitSpec, outcome::Result as Ended, wait::State, wait_event::Event,
-};
+use abeyance::proto::v1::{DeferredToolResults, WaitSpec, wait::State, wait_event::Event};
 use tokio::task::JoinSet;
 use tonic::Code;
 
@@ -169,11 +167,7 @@ async fn c39_no_end_but_an_approval_approves() {
             results.approvals,
             [("a".to_owned(), denied(message))].into()
         );
-        let json = match &outcome.result {
-            Some(Ended::Resolved(resolved)) => &resolved.payload_json,
-            _ => &outcome.results_json,
-        };
-        let json: serde_json::Value = serde_json::from_str(json).expect("JSON");
+        let json: serde_json::Value = serde_json::from_str(&outcome.results_json).expect("JSON");
         let told = serde_json::json!({"kind": "tool-denied", "message": message});
         assert_eq!(json["approvals"], serde_json::json!({ "a": told }));
     }

@@ -228,6 +228,7 @@ impl Attached {
 /// The answer of a resolved wait.
 pub fn payload(outcome: &v1::Outcome) -> &str {
     match &outcome.result {
+        Some(outcome::Result::Resolved(_)) if outcome.results.is_some() => &outcome.results_json,
         Some(outcome::Result::Resolved(resolved)) => &resolved.payload_json,
         other => panic!("not resolved: {other:?}"),
     }

@@ -287,6 +287,7 @@ fn unplaced(results: &Results) -> Results<String> {
         metadata: texts(&results.metadata),
         answered_by: texts(&results.answered_by),
         unknown: results.unknown.clone(),
+        faulty: Vec::new(),
     }
 }
 

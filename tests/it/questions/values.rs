@@ -108,7 +108,7 @@ async fn a_value_that_looks_tagged_stays_data() {
         answered.expect(json);
         let normal = told(&calls, &token).await;
         let wanted = format!(
-            r#"{{"calls":{{"e":{}}},"approvals":{{"a":true}},"metadata":{{}},"answered_by":{{}}}}"#,
+            r#"{{"calls":{{"e":{}}},"approvals":{{"a":{{"kind":"tool-approved"}}}},"metadata":{{}},"answered_by":{{}}}}"#,
             wanted(json)
         );
         assert_eq!(normal, wanted, "{json}");

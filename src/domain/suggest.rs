@@ -1,7 +1,7 @@
 //! Which word was probably meant.
 
 /// The known word nearest to one that is not, if any is near: the same but for case, `-` and `_`, or a few letters off.
-pub(super) fn suggest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(in crate::domain) fn suggest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     // A long word is no misspelling of a short one, and comparing it would take its time.
     if word.len() > 64 {
         return None;
