@@ -213,6 +213,7 @@ impl CallResult {
                 content_json: given(value.content_json),
                 metadata_json: given(value.metadata_json),
                 tools: value.tools,
+                content_file_digests_json: given(value.content_file_digests_json),
             })),
             Self::Failed(message) => Some(Wire::Failed(v1::ToolFailed { message })),
             Self::Retry(message) => Some(Wire::Retry(v1::ModelRetry { message })),
@@ -229,6 +230,7 @@ impl CallResult {
                 content_json: filled(value.content_json),
                 metadata_json: filled(value.metadata_json),
                 tools: value.tools,
+                content_file_digests_json: filled(value.content_file_digests_json),
             }),
             Some(Wire::Failed(failed)) => Self::Failed(failed.message),
             Some(Wire::Retry(retry)) => Self::Retry(retry.message),
@@ -249,6 +251,8 @@ pub struct ToolReturn {
     pub metadata_json: Option<String>,
     /// Tools that the result makes known, where the library supports that.
     pub tools: Vec<String>,
+    /// Which objects of the value may become files again: JSON text, as Pydantic AI itself wrote it.
+    pub content_file_digests_json: Option<String>,
 }
 
 impl ToolReturn {
@@ -259,6 +263,7 @@ impl ToolReturn {
             content_json: None,
             metadata_json: None,
             tools: Vec::new(),
+            content_file_digests_json: None,
         }
     }
 

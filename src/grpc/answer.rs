@@ -10,6 +10,7 @@ use super::{
 use crate::{
     domain::{
         Command, Decided, JsonText, Progress, Record, Refusal, Results, Submission, Violation,
+        json::Node,
         limits::{AnsweredBy, CallId, Limits, RequestId},
         question::Section,
         results::{Approval, CallResult, DENIED, Decision, ToolReturn, Unknown},
@@ -135,6 +136,19 @@ impl Reader<'_> {
         }
     }
 
+    fn digests(&mut self, field: &str, text: &str) -> Option<Option<JsonText>> {
+        let json = self.json_if_any(field, text)?;
+        let is_string = |item: &&str| matches!(Node::of(item), Node::String(_));
+        match json.as_ref().map(|json| Node::of(json.as_str())) {
+            None => Some(None),
+            Some(Node::Array(items)) if items.iter().all(|item| is_string(item)) => Some(json),
+            Some(_) => {
+                self.fault(field, "must be an array of strings");
+                None
+            }
+        }
+    }
+
     fn approval(&mut self, field: &str, given: v1::ToolApproval) -> Option<Approval> {
         let unknown = Unknown::new();
         match given.decision {
@@ -178,12 +192,16 @@ impl Reader<'_> {
         let value = self.json(&at("return_value"), &given.return_value_json);
         let content = self.json_if_any(&at("content"), &given.content_json);
         let metadata = self.json_if_any(&at("metadata"), &given.metadata_json);
+        let digests = self.digests(
+            &at("content_file_digests"),
+            &given.content_file_digests_json,
+        );
         Some(CallResult::Return(ToolReturn {
             value: value?,
             content: content?,
             metadata: metadata?,
             tools: given.tools,
-            file_digests: None,
+            file_digests: digests?,
         }))
     }
 }
@@ -214,6 +232,7 @@ pub(super) fn message(results: &Results) -> v1::DeferredToolResults {
                 return_value_json: given.value.as_str().to_owned(),
                 content_json: json(&given.content),
                 metadata_json: json(&given.metadata),
+                content_file_digests_json: json(&given.file_digests),
                 tools: given.tools.clone(),
             }),
             CallResult::Failed(message) => Returns::Failed(v1::ToolFailed {

@@ -65,7 +65,8 @@ fn approvals(id: &str, decision: v1::tool_approval::Decision) -> v1::DeferredToo
 fn decided() -> v1::Outcome {
     v1::Outcome {
         results: Some(approved("a")),
-        ..answered(r#"{ "approvals": {"a":true} }"#)
+        results_json: r#"{ "approvals": {"a":true} }"#.to_owned(),
+        ..answered("")
     }
 }
 

@@ -8,6 +8,7 @@ mod value;
 
 use std::{borrow::Cow, collections::HashSet, fmt, sync::Arc};
 
+pub(in crate::domain) use node::Reader;
 pub use node::{Node, quote};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use value::Value;

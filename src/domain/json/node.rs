@@ -79,29 +79,29 @@ pub fn quote(text: &str) -> String {
 }
 
 /// Finds the tokens of valid JSON. Where the text is not valid, it gives something and ends.
-pub(super) struct Reader<'a> {
+pub(in crate::domain) struct Reader<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
+    pub(in crate::domain) fn new(text: &'a str) -> Self {
         Self { text, at: 0 }
     }
 
     /// The next byte that is not white space. Behind the end, a byte that ends everything.
-    pub(super) fn peek(&mut self) -> u8 {
+    pub(in crate::domain) fn peek(&mut self) -> u8 {
         self.take_until(|b| !b.is_ascii_whitespace());
         self.byte().unwrap_or(b'}')
     }
 
     /// Steps behind the opening bracket.
-    pub(super) fn enter(&mut self) {
+    pub(in crate::domain) fn enter(&mut self) {
         self.at += 1;
     }
 
     /// Whether another member or item follows; steps behind a comma, or behind the closing bracket.
-    pub(super) fn more(&mut self) -> bool {
+    pub(in crate::domain) fn more(&mut self) -> bool {
         if self.peek() == b',' {
             self.at += 1;
         }
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A key, and the colon behind it.
-    pub(super) fn key(&mut self) -> Cow<'a, str> {
+    pub(in crate::domain) fn key(&mut self) -> Cow<'a, str> {
         let key = self.string();
         if self.peek() == b':' {
             self.at += 1;
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A number or a literal.
-    pub(super) fn plain(&mut self) -> &'a str {
+    pub(in crate::domain) fn plain(&mut self) -> &'a str {
         let start = self.at;
         self.take_until(|b| b.is_ascii_whitespace() || b",]}".contains(&b));
         // Always a step forward, also in text that is not valid.
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
-    pub(super) fn string(&mut self) -> Cow<'a, str> {
+    pub(in crate::domain) fn string(&mut self) -> Cow<'a, str> {
         self.peek();
         let start = self.at;
         let escaped = self.skip_string();

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Approval, CallResult, Decision, Results, Unknown};
+use super::{Approval, CallResult, Decision, Results, Unknown, says};
 use crate::domain::{
     json::{JsonText, same_if_any},
     limits::{CallId, RequestId},
@@ -104,9 +104,20 @@ impl Decided {
             .cloned()
     }
 
+    /// The first key beside the decisions, unknown here, that is recorded with another value.
+    pub fn contradicted(&self, answer: &Results) -> Option<String> {
+        let recorded = &self.results.unknown;
+        let mut others = answer.unknown.iter().filter(|(key, value)| {
+            recorded.iter().any(|(known, _)| known == key) && !says(recorded, key, value)
+        });
+        others.next().map(|(key, _)| key.clone())
+    }
+
     /// Whether everything that `answer` decides is recorded like that, by somebody's answer.
     pub fn records(&self, answer: &Results) -> bool {
-        self.conflict(answer).is_none() && answer.decisions().all(|(id, _)| self.has(id))
+        self.conflict(answer).is_none()
+            && self.contradicted(answer).is_none()
+            && answer.decisions().all(|(id, _)| self.has(id))
     }
 
     /// Whether `answer` as a whole is what settled the wait: everything in it is recorded, and what it leaves out was decided by

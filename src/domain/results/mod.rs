@@ -16,7 +16,7 @@ pub use grammar::{UnknownKeys, read};
 pub use typed::place;
 
 use super::{
-    json::{JsonText, same_if_any},
+    json::{JsonText, Node, same_if_any},
     limits::{AnsweredBy, CallId},
 };
 
@@ -217,12 +217,26 @@ impl ToolReturn {
             && same_if_any(self.content.as_ref(), other.content.as_ref())
             && same_if_any(self.metadata.as_ref(), other.metadata.as_ref())
             && self.tools == other.tools
+            && (same_if_any(self.file_digests.as_ref(), other.file_digests.as_ref())
+                || !self.may_hold_files())
+    }
+
+    fn may_hold_files(&self) -> bool {
+        tool_return::special(self.value.as_str()).file
+    }
+
+    /// Whether the model is told just this value: nothing goes with it, and nothing in it becomes a file.
+    fn is_value(&self, value: &JsonText) -> bool {
+        let digests = self.file_digests.as_ref();
+        let no_files =
+            digests.is_some_and(|json| Node::of(json.as_str()) == Node::Array(Vec::new()));
+        self.is_bare() && (no_files || !self.may_hold_files()) && self.value.same_value(value)
     }
 }
 
 impl Decision<'_> {
-    /// Whether both decide the same: numbers by their text, objects without order. What stands in keys that nobody knows does not
-    /// count.
+    /// Whether both decide the same: numbers by their text, objects without order. Keys that nobody knows here count, since somebody
+    /// may know them.
     pub fn same(self, other: Decision<'_>) -> bool {
         match (self, other) {
             (Self::Approval(a), Decision::Approval(b)) => a.same(b),
@@ -237,16 +251,38 @@ impl Approval {
         match (self, other) {
             (
                 Self::Approved {
-                    override_args: a, ..
+                    override_args: a,
+                    unknown,
                 },
                 Self::Approved {
-                    override_args: b, ..
+                    override_args: b,
+                    unknown: other,
                 },
-            ) => same_if_any(a.as_ref(), b.as_ref()),
-            (Self::Denied { message: a, .. }, Self::Denied { message: b, .. }) => a == b,
+            ) => same_if_any(a.as_ref(), b.as_ref()) && same_unknown(unknown, other),
+            (
+                Self::Denied {
+                    message: a,
+                    unknown,
+                },
+                Self::Denied {
+                    message: b,
+                    unknown: other,
+                },
+            ) => a == b && same_unknown(unknown, other),
             _ => false,
         }
     }
+}
+
+/// Whether the same keys stand in both with the same values.
+fn same_unknown(a: &Unknown, b: &Unknown) -> bool {
+    a.len() == b.len() && a.iter().all(|(key, value)| says(b, key, value))
+}
+
+/// Whether a key stands among others with this value.
+fn says(keys: &Unknown, key: &str, value: &JsonText) -> bool {
+    keys.iter()
+        .any(|(known, told)| known == key && told.same_value(value))
 }
 
 impl CallResult {
@@ -254,11 +290,8 @@ impl CallResult {
         match (self, other) {
             (Self::Value(a), Self::Value(b)) => a.same_value(b),
             (Self::Return(a), Self::Return(b)) => a.same(b),
-            // The model is told the same.
             (Self::Value(value), Self::Return(given))
-            | (Self::Return(given), Self::Value(value)) => {
-                given.is_bare() && given.value.same_value(value)
-            }
+            | (Self::Return(given), Self::Value(value)) => given.is_value(value),
             (Self::Failed(a), Self::Failed(b)) | (Self::Retry(a), Self::Retry(b)) => a == b,
             _ => false,
         }

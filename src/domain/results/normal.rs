@@ -5,7 +5,7 @@
 
 use super::{
     Approval, CallResult, Results, ToolReturn, Unknown,
-    tool_return::{has_binary, has_file, looks_tagged},
+    tool_return::{looks_tagged, special},
 };
 use crate::domain::json::{JsonText, quote};
 
@@ -153,12 +153,14 @@ enum Frame {
 impl Frame {
     fn of(value: &JsonText) -> Self {
         let value = value.as_str();
-        if !looks_tagged(value) || has_binary(value) {
-            Self::None
-        } else if has_file(value) {
-            Self::ReturnWithoutFiles
-        } else {
-            Self::Return
+        if !looks_tagged(value) {
+            return Self::None;
+        }
+        let special = special(value);
+        match () {
+            () if special.binary => Self::None,
+            () if special.file => Self::ReturnWithoutFiles,
+            () => Self::Return,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What fits a `tool-return`, by the rules of Pydantic AI 2.68: a part that does not fit turns the whole result, tag and all, into a
 //! value that the model is told, without an error. That is refused here instead.
 
-use crate::domain::json::Node;
+use crate::domain::json::{Node, Reader};
 
 type Member<'a> = (std::borrow::Cow<'a, str>, &'a str);
 
@@ -22,8 +22,11 @@ pub(super) fn misfits(members: &[Member<'_>]) -> Vec<Misfit> {
             ".return_value",
             "is required in a tool-return; it may be null",
         ),
-        Some(value) if has_binary(value) => fault(".return_value", BINARY),
-        Some(_) => {}
+        Some(value) => {
+            if let Some(text) = value_misfit(value, member(members, "content_file_digests")) {
+                fault(".return_value", text);
+            }
+        }
     }
     match member(members, "tools").map(Node::of) {
         None | Some(Node::Null) => {}
@@ -44,6 +47,21 @@ pub(super) fn misfits(members: &[Member<'_>]) -> Vec<Misfit> {
         );
     }
     found
+}
+
+/// Why a value cannot stand in a `tool-return` with such a record of files.
+pub(super) fn value_misfit(value: &str, digests: Option<&str>) -> Option<&'static str> {
+    let special = special(value);
+    // What the library recorded itself may be a file; which of the objects are is not worth a hash here.
+    let recorded =
+        matches!(digests.map(Node::of), Some(Node::Array(digests)) if !digests.is_empty());
+    if special.binary {
+        Some(BINARY)
+    } else if special.odd_file && recorded {
+        Some("holds a file whose `force_download` is neither true, false nor allow-local")
+    } else {
+        None
+    }
 }
 
 /// What is said of binary data, which only a URL can carry through JSON.
@@ -223,39 +241,69 @@ pub(super) fn looks_tagged(value: &str) -> bool {
     }
 }
 
-/// Whether an object with base64 data of the kind `binary` stands anywhere in a value.
-pub(super) fn has_binary(value: &str) -> bool {
-    anywhere(value, &|members| {
-        member(members, "kind").is_some_and(|kind| is_one_of(kind, &["binary"]))
-            && member(members, "data").is_some_and(|data| match Node::of(data) {
-                Node::String(data) => is_base64(&data),
-                _ => false,
-            })
-    })
+/// Objects that the library does not take for data where they stand in a `tool-return`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Special {
+    /// Base64 data of the kind `binary`, which undoes the whole result.
+    pub(super) binary: bool,
+    /// A link to a file, which may become one.
+    pub(super) file: bool,
+    /// A link whose `force_download` is neither a bool nor a word that is known: it undoes the result if it becomes a file.
+    pub(super) odd_file: bool,
 }
 
-/// Whether an object stands anywhere in a value that the library makes a file of within a `tool-return`.
-pub(super) fn has_file(value: &str) -> bool {
-    const FILES: [&str; 4] = ["image-url", "audio-url", "document-url", "video-url"];
-    anywhere(value, &|members| {
-        member(members, "kind").is_some_and(|kind| is_one_of(kind, &FILES))
-    })
-}
-
-/// Whether an object that is sought stands anywhere in a value. Its depth is bounded by the check of the text.
-fn anywhere(value: &str, sought: &dyn Fn(&[Member<'_>]) -> bool) -> bool {
+/// Looks for such objects anywhere in a value, in one pass.
+pub(super) fn special(value: &str) -> Special {
+    let mut found = Special::default();
     // Most values hold no object with a kind at all, and this tells at once.
-    if !value.contains("kind") && !value.contains('\\') {
-        return false;
+    if value.contains("kind") || value.contains('\\') {
+        look(&mut Reader::new(value), &mut found);
     }
-    match Node::of(value) {
-        Node::Array(items) => items.iter().any(|item| anywhere(item, sought)),
-        Node::Object(members) => {
-            sought(&members) || members.iter().any(|(_, v)| anywhere(v, sought))
+    found
+}
+
+/// Its depth is bounded by the check of the text.
+fn look(reader: &mut Reader<'_>, found: &mut Special) {
+    match reader.peek() {
+        b'{' => look_at_members(reader, found),
+        b'[' => {
+            reader.enter();
+            while reader.more() {
+                look(reader, found);
+            }
         }
-        _ => false,
+        b'"' => drop(reader.string()),
+        _ => drop(reader.plain()),
     }
 }
+
+fn look_at_members(reader: &mut Reader<'_>, found: &mut Special) {
+    let (mut binary, mut file, mut base64, mut odd) = (false, false, false, false);
+    reader.enter();
+    while reader.more() {
+        let key = reader.key();
+        match (key.as_ref(), reader.peek()) {
+            ("kind", b'"') => {
+                let kind = reader.string();
+                binary = kind == "binary";
+                file = FILES.contains(&kind.as_ref());
+            }
+            ("data", b'"') => base64 = is_base64(&reader.string()),
+            ("force_download", b'"') => odd = reader.string() != "allow-local",
+            ("force_download", b't' | b'f') => drop(reader.plain()),
+            ("force_download", _) => {
+                odd = true;
+                look(reader, found);
+            }
+            _ => look(reader, found),
+        }
+    }
+    found.binary |= binary && base64;
+    found.file |= file;
+    found.odd_file |= file && odd;
+}
+
+const FILES: [&str; 4] = ["image-url", "audio-url", "document-url", "video-url"];
 
 /// Base64 as the library takes it: of one alphabet, padded or not, with no bits to spare.
 fn is_base64(text: &str) -> bool {

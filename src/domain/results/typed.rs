@@ -4,7 +4,7 @@ use super::{
     Approval, CallResult, Results, ToolReturn,
     grammar::{result_of, too_deep},
     normal::{MAX_LEVELS, MAX_LEVELS_FRAMED, most_levels},
-    tool_return::{BINARY, content_misfits, has_binary},
+    tool_return::{BINARY, content_misfits, special, value_misfit},
 };
 use crate::domain::{
     error::Faults,
@@ -120,7 +120,7 @@ fn value(json: &JsonText, id: &CallId, faults: &mut Faults) {
         || result_of(json.as_str()).is_ok_and(|result| result == CallResult::Value(json.clone()));
     if json.levels() > most_levels(json) {
         depth(json, most_levels(json), at, faults);
-    } else if has_binary(json.as_str()) && !stands() {
+    } else if special(json.as_str()).binary && !stands() {
         faults.push(at, BINARY);
     }
 }
@@ -139,8 +139,9 @@ fn tool_return(given: &ToolReturn, id: &CallId, faults: &mut Faults) {
         .metadata
         .iter()
         .for_each(|json| framed(json, ".metadata"));
-    if has_binary(given.value.as_str()) {
-        faults.push(|| at(".return_value"), BINARY);
+    let digests = given.file_digests.as_ref().map(JsonText::as_str);
+    if let Some(fault) = value_misfit(given.value.as_str(), digests) {
+        faults.push(|| at(".return_value"), fault);
     }
     if let Some(content) = &given.content {
         for (path, fault) in content_misfits(content.as_str()) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Body, Decision, Submission, Verdict};
 use crate::domain::{
     error::{Faults, Refusal, Violation},
-    limits::RequestId,
+    limits::{RequestId, quoted},
     outcome::{Answer, Ending, Outcome, State},
     question::Requests,
     results::{self, Decided, Results},
@@ -40,6 +40,16 @@ pub(super) fn resolve(
         return Decision::refuse(Refusal::AlreadyDecided {
             wait_id: record.id,
             call,
+        });
+    }
+    if let Some(key) = recorded.and_then(|decided| decided.contradicted(&answer)) {
+        faults.push(
+            || quoted(&key),
+            "was given with another value by an earlier answer",
+        );
+        return Decision::refuse(Refusal::InvalidAnswer {
+            wait_id: record.id,
+            faults,
         });
     }
     record_answer(record, requests, answer, submission, now)
@@ -128,7 +138,7 @@ fn cover(
         let metadata = answer.metadata.iter().map(|(id, _)| ("metadata", id));
         let by = answer.answered_by.iter().map(|(id, _)| ("answered_by", id));
         for (section, id) in metadata.chain(by).filter(|(_, id)| !decides(id)) {
-            let at = || format!("{section}[{}]", crate::domain::limits::quoted(id.as_str()));
+            let at = || format!("{section}[{}]", quoted(id.as_str()));
             faults.push(at, "is not decided by this answer, which is partial");
         }
         return;

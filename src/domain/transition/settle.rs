@@ -64,7 +64,8 @@ pub(super) fn fail(
     if (record.decided.as_deref()).is_some_and(|decided| decide::knows(decided, id)) {
         return Decision::refuse(Refusal::RequestIdReused { wait_id: record.id });
     }
-    if let Err(refusal) = denials_fit(record, &failure.reason) {
+    let fits = denials_fit(record, &failure.reason).and_then(|()| details_fit(record, failure));
+    if let Err(refusal) = fits {
         return Decision::refuse(refusal);
     }
     Decision::settle(Outcome {
@@ -124,6 +125,26 @@ fn denials_fit(record: &Record, reason: &Reason) -> Result<(), Refusal> {
             "is told to each of {pending} tool calls, {bytes} bytes together; at most {MAX_DENIALS} are taken: shorten it"
         ),
     ))
+}
+
+/// The most bytes of details that fit beside a question, decisions and denials of the largest kind, in the same message.
+const MAX_DETAILS: usize = 64 << 10;
+
+/// Details of a wait about tool calls share a message with what is decided, which stands there as a message and in JSON.
+fn details_fit(record: &Record, failure: &Failure) -> Result<(), Refusal> {
+    let asks = record.question.as_ref().and_then(Question::requests);
+    let decided = record.decided.as_ref().map_or(0, |decided| decided.bytes());
+    let bytes = failure
+        .details
+        .as_ref()
+        .map_or(0, |json| json.as_str().len());
+    // Where little is decided there is room for more.
+    let most = MAX_DETAILS.max((1_usize << 20).saturating_sub(2 * decided));
+    if asks.is_none() || bytes <= most {
+        return Ok(());
+    }
+    let fault = format!("is {bytes} bytes long; beside what is decided at most {most} are taken");
+    Err(Refusal::field("details_json", fault))
 }
 
 pub(super) fn resolve_again(

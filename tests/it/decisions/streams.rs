@@ -303,7 +303,7 @@ async fn what_is_taken_is_never_too_long_to_be_delivered() {
     for too_long in [failed(180_000), tools(400_000)] {
         let refused = calls.resolves.clone().resolve(result(too_long)).await;
         let refused = refused.expect_err("it is too long");
-        let expected = (Code::InvalidArgument, "INVALID_FIELD".to_owned());
+        let expected = (Code::InvalidArgument, "INVALID_ANSWER".to_owned());
         assert_eq!(code_and_reason(&refused), expected);
     }
     let taken = calls

@@ -93,3 +93,44 @@ async fn a_question_has_its_limit_whatever_it_is_made_of() {
     let refusal = refusal.assert(Code::InvalidArgument, "INVALID_FIELD");
     assert_eq!(refusal.names(), ["spec.question"]);
 }
+
+#[tokio::test]
+async fn details_leave_room_for_what_is_decided() {
+    let server = TestServer::start().await;
+    let calls = server.calls().await;
+    let token = large(&calls).await;
+    let part = v1::ResolveRequest {
+        token: token.clone(),
+        ..decide("e0", LIMIT - 100)
+    };
+    calls.answer(part).await.expect("nearly the limit");
+    let fail = async |bytes: usize| {
+        let request = v1::FailRequest {
+            token: token.clone(),
+            reason: "\"".repeat(4096),
+            details_json: format!("\"{}\"", "d".repeat(bytes - 2)),
+            ..v1::FailRequest::default()
+        };
+        calls.resolves.clone().fail(request).await
+    };
+    let refusal = refused(fail(LIMIT).await).assert(Code::InvalidArgument, "INVALID_FIELD");
+    assert_eq!(refusal.names(), ["details_json"]);
+    fail(64 << 10).await.expect("is taken");
+    calls.describe(&token).await.expect("is told");
+    let mut late = calls.attach(&token).await.expect("attaches");
+    late.outcome().await;
+    // Where nothing is decided there is room.
+    let few = calls.token(asking(deferred(vec![approval("a")]))).await;
+    let request = v1::FailRequest {
+        token: few.clone(),
+        details_json: format!("\"{}\"", "d".repeat(LIMIT - 2)),
+        ..v1::FailRequest::default()
+    };
+    calls
+        .resolves
+        .clone()
+        .fail(request)
+        .await
+        .expect("is taken");
+    calls.describe(&few).await.expect("is told");
+}

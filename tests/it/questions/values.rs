@@ -138,6 +138,7 @@ async fn a_full_tool_return_is_told_whole() {
             .to_owned(),
         metadata_json: "[1.0]".to_owned(),
         tools: vec!["t\"1".to_owned()],
+        ..v1::ToolReturn::default()
     };
     let result = |given: &v1::ToolReturn| v1::ToolCallResult {
         result: Some(Returns::ToolReturn(given.clone())),
@@ -187,7 +188,7 @@ async fn a_message_with_nothing_in_it_decides_nothing() {
     let token = open(&calls).await;
     let empty = both(v1::ToolApproval::default(), v1::ToolCallResult::default());
     let refusal = refused(calls.answer(typed(&token, empty)).await);
-    let refusal = refusal.assert(Code::InvalidArgument, "INVALID_FIELD");
+    let refusal = refusal.assert(Code::InvalidArgument, "INVALID_ANSWER");
     assert_eq!(refusal.names(), ["approvals[\"a\"]", "calls[\"e\"]"]);
     let blank = v1::ToolApproval {
         decision: Some(Approves::Approved(v1::ToolApproved {
@@ -195,14 +196,12 @@ async fn a_message_with_nothing_in_it_decides_nothing() {
         })),
     };
     // Blank text is no override, and must not run the model's own arguments.
-    let refusal = refused(calls.answer(typed(&token, both(blank, value("1")))).await);
-    refusal.assert(Code::InvalidArgument, "INVALID_JSON");
-    let refusal = refused(
-        calls
-            .answer(typed(&token, both(approved(), value(""))))
-            .await,
+    let refusal = refused(calls.answer(typed(&token, both(blank, value("")))).await);
+    let refusal = refusal.assert(Code::InvalidArgument, "INVALID_ANSWER");
+    assert_eq!(
+        refusal.names(),
+        ["approvals[\"a\"].override_args", "calls[\"e\"]"]
     );
-    refusal.assert(Code::InvalidArgument, "INVALID_JSON");
     let nothing = calls.answer(typed(&token, DeferredToolResults::default()));
     let refusal = refused(nothing.await);
     let refusal = refusal.assert(Code::InvalidArgument, "INVALID_ANSWER");
@@ -237,4 +236,150 @@ async fn a_switch_relays_the_keys_of_a_newer_library() {
     let token = open(&calls).await;
     let refusal = refused(calls.answer(in_json(&token, json)).await);
     assert_eq!(refusal.names(), ["approvals[\"a\"].scope", "version"]);
+}
+
+#[tokio::test]
+async fn all_faults_of_a_message_are_told_together() {
+    let server = TestServer::start().await;
+    let calls = server.calls().await;
+    let question = deferred(vec![
+        approval("a"),
+        approval("b"),
+        external("e"),
+        external("f"),
+    ]);
+    let token = calls.token(asking(question)).await;
+    let broken = v1::ToolApproval {
+        decision: Some(Approves::Approved(v1::ToolApproved {
+            override_args_json: "{\"x\":".to_owned(),
+        })),
+    };
+    let results = DeferredToolResults {
+        approvals: [("a".to_owned(), broken), ("e".to_owned(), approved())].into(),
+        calls: [
+            ("z".to_owned(), value("1")),
+            ("f".to_owned(), value("nope")),
+        ]
+        .into(),
+        metadata_json: [("a".to_owned(), "1".to_owned())].into(),
+        answered_by: [("y".to_owned(), "alice".to_owned())].into(),
+    };
+    let refusal = refused(calls.answer(typed(&token, results)).await);
+    let refusal = refusal.assert(Code::InvalidArgument, "INVALID_ANSWER");
+    let mut names = refusal.names();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "answered_by[\"y\"]",
+            "approvals[\"a\"].override_args",
+            "approvals[\"b\"]",
+            "approvals[\"e\"]",
+            "calls[\"f\"]",
+            "calls[\"z\"]",
+            "metadata[\"a\"]",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_file_is_not_the_same_answer_as_the_data_that_describes_it() {
+    let server = TestServer::start().await;
+    let calls = server.calls().await;
+    let data = r#"{"kind":"image-url","url":"https://img.example/x.png","media_type":"image/png"}"#;
+    let file = format!(r#"{{"kind":"tool-return","return_value":{data}}}"#);
+    let framed =
+        format!(r#"{{"kind":"tool-return","return_value":{data},"content_file_digests":[]}}"#);
+    let part = |token: &str, result: &str| v1::ResolveRequest {
+        partial: true,
+        ..in_json(token, &format!(r#"{{"calls":{{"e":{result}}}}}"#))
+    };
+    for (first, same, others) in [
+        (&file, &file, [&framed, &data.to_owned()]),
+        (&framed, &data.to_owned(), [&file, &"1".to_owned()]),
+    ] {
+        let token = open(&calls).await;
+        calls.answer(part(&token, first)).await.expect("is new");
+        assert!(
+            calls
+                .answer(part(&token, same))
+                .await
+                .expect("is the same")
+                .replayed
+        );
+        for other in others {
+            let refusal = refused(calls.answer(part(&token, other)).await);
+            refusal.assert(Code::FailedPrecondition, "ALREADY_DECIDED");
+        }
+    }
+    // Where there is no file, the frame alone makes no difference.
+    let token = open(&calls).await;
+    calls
+        .answer(part(&token, r#"{"kind":"tool-return","return_value":7}"#))
+        .await
+        .expect("new");
+    assert!(
+        calls
+            .answer(part(&token, "7"))
+            .await
+            .expect("is the same")
+            .replayed
+    );
+}
+
+#[tokio::test]
+async fn a_key_that_is_relayed_is_never_dropped() {
+    let server = TestServer::start_with(Kind::Memory, |config| {
+        config.broker.limits.unknown_keys = abeyance::domain::results::UnknownKeys::Relay;
+    })
+    .await;
+    let calls = server.calls().await;
+    let token = open(&calls).await;
+    let part = |json: &str| v1::ResolveRequest {
+        partial: true,
+        ..in_json(&token, json)
+    };
+    let first = r#"{"approvals":{"a":{"kind":"tool-approved","scope":1}},"version":3}"#;
+    calls.answer(part(first)).await.expect("is new");
+    assert!(
+        calls
+            .answer(part(first))
+            .await
+            .expect("is the same")
+            .replayed
+    );
+    let other = r#"{"approvals":{"a":{"kind":"tool-approved","scope":2}},"version":3}"#;
+    let refusal = refused(calls.answer(part(other)).await);
+    refusal.assert(Code::FailedPrecondition, "ALREADY_DECIDED");
+    let refusal = refused(calls.answer(part(r#"{"calls":{"e":1},"version":4}"#)).await);
+    let refusal = refusal.assert(Code::InvalidArgument, "INVALID_ANSWER");
+    assert_eq!(refusal.names(), ["\"version\""]);
+}
+
+/// Objects with a kind, deep below: what looks for files and binary data goes over them once.
+#[tokio::test]
+async fn a_deep_answer_full_of_kinds_takes_no_longer_than_another() {
+    let server = TestServer::start().await;
+    let calls = server.calls().await;
+    let nested = |key: &str| {
+        let item = format!("{{\"{key}\":\"x\",\"d\":[[[[[1]]]]]}}");
+        let items = vec![item; 25_000].join(",");
+        format!("{}[{items}]{}", "[".repeat(110), "]".repeat(110))
+    };
+    let mut times = Vec::new();
+    for key in ["kin", "kind"] {
+        let token = open(&calls).await;
+        let value = nested(key);
+        let json = format!(
+            r#"{{"approvals":{{"a":true}},"calls":{{"e":{{"kind":"tool-return","return_value":{value}}}}}}}"#
+        );
+        let begun = std::time::Instant::now();
+        calls.answer(in_json(&token, &json)).await.expect("fits");
+        times.push(begun.elapsed());
+    }
+    // By its square it would be a hundred times.
+    assert!(
+        times[1] < times[0] * 10 + std::time::Duration::from_secs(1),
+        "{times:?}"
+    );
 }
