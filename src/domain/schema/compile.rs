@@ -169,7 +169,10 @@ fn invalid(error: &ValidationError<'static>, source: &Value) -> Vec<Fault> {
         Kind::Referencing(_) => return vec![Fault::new(path(), NOT_FOUND)],
         // Its syntax was good, or it would have been refused before.
         Kind::Format { format } if format == "regex" => {
-            return vec![Fault::new(path(), "is too large a pattern; shorten its repetitions")];
+            return vec![Fault::new(
+                path(),
+                "is too large a pattern; shorten its repetitions",
+            )];
         }
         _ => {}
     }

@@ -11,15 +11,17 @@ use std::collections::BTreeMap;
 
 use super::{
     graph::{Graph, InPlace},
-    levels::Levels,
-    weigh::Weight,
+    levels::{Level, Levels},
 };
 
 /// How often subschemas may look at one value of an answer, all together.
 pub(super) const MAX_EVALUATIONS: u64 = 4_000;
 
 /// Steps to read a byte of an answer, and to begin.
-const PARSE: u64 = 3;
+const PARSE: u64 = 4;
+
+/// Steps for a fault that is found, which takes about half a kilobyte of memory too.
+const FAULT: u64 = 60;
 
 /// How often `unevaluated…` may try one condition: it keeps at most so many parts, each with the conditions around it.
 const CONDITIONS: u64 = 64;
@@ -33,7 +35,7 @@ pub(super) const MARK: usize = 2;
 /// How often, and in which modes, a subschema passes a value on to another: `(from, to, times)`.
 pub(super) type Passes = &'static [(usize, usize, u64)];
 
-/// A bound of the work for an answer: so much, and so much for each byte. In steps of about ten nanoseconds.
+/// A bound of the work for an answer: so much, and so much for each byte. In steps of at most about six nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cost {
     fixed: u64,
@@ -54,21 +56,17 @@ impl Cost {
     }
 }
 
-/// A bound that depends on how deep an answer goes as well, in the same steps.
+/// A bound that depends on how deep an answer goes as well, in the same steps: for each level what is fixed and what comes for
+/// each byte, if the deepest value is there. An answer that goes deeper costs as much as the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DeepCost {
-    fixed: u64,
-    /// For each byte of an answer whose deepest value is on this level. An answer that goes deeper costs as much as the last.
-    per_byte: Vec<u64>,
-}
+pub(super) struct DeepCost(Vec<(u64, u64)>);
 
 impl DeepCost {
     /// The bound for an answer of `bytes` bytes with `levels` levels below the root.
     pub(super) fn of(&self, bytes: usize, levels: usize) -> u64 {
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let per_byte = self.per_byte.get(levels).or(self.per_byte.last());
-        self.fixed
-            .saturating_add(per_byte.copied().unwrap_or(PARSE).saturating_mul(bytes))
+        let level = self.0.get(levels).or(self.0.last());
+        let (fixed, per_byte) = level.copied().unwrap_or((PARSE, PARSE));
+        Cost { fixed, per_byte }.of(bytes)
     }
 }
 
@@ -114,58 +112,53 @@ pub(super) fn costs(graph: &Graph) -> Result<Costs, Unbounded> {
 
 /// The levels of an answer share its bytes among them, so the costliest level bounds them all.
 fn verdict(levels: &Levels<'_>) -> Result<Cost, Unbounded> {
-    let (mut fixed, mut most, mut whole) = (0, 0, 0_u64);
-    levels.run(VERDICT, |depth, weight, heaviest| {
-        if weight.evaluations > MAX_EVALUATIONS {
-            return Err(Unbounded::TooMany(heaviest, weight.evaluations));
+    let (mut fixed, mut most, mut whole) = (PARSE, 0, 0_u64);
+    levels.run(VERDICT, |_, level| {
+        if level.worst.evaluations > MAX_EVALUATIONS {
+            return Err(Unbounded::TooMany(level.most, level.worst.evaluations));
         }
-        if depth == 0 {
-            fixed = weight.value;
-            most = weight.byte;
-        } else {
-            most = most.max(per_byte(weight));
-        }
-        whole = whole.saturating_add(weight.whole);
+        fixed = fixed.saturating_add(level.few.value);
+        most = most.max(per_byte(level));
+        whole = whole.saturating_add(level.worst.whole);
         Ok(())
     })?;
     Ok(Cost {
-        fixed: fixed.saturating_add(PARSE),
+        fixed,
         per_byte: most.saturating_add(whole).saturating_add(PARSE),
     })
 }
 
-/// Faults are looked for anew on each level, and one within a choice keeps a copy of all that it is about.
+/// Each fault takes time and memory, and one within a choice keeps a copy of all that it is about.
 fn faults(levels: &Levels<'_>) -> DeepCost {
-    let (mut fixed, mut sum, mut sums) = (PARSE, PARSE, Vec::new());
-    let run = levels.run(FAULTS, |depth, weight, _| {
-        if depth == 0 {
-            fixed = weight.value.saturating_add(PARSE);
-            sum = sum.saturating_add(weight.byte);
-        } else {
-            sum = sum.saturating_add(per_byte(weight));
+    let (mut fixed, mut most, mut whole, mut sums) = (PARSE, 0, PARSE, Vec::new());
+    let run = levels.run(FAULTS, |_, mut level| {
+        for weight in [&mut level.few, &mut level.many] {
+            let faults = weight.faults.saturating_mul(FAULT);
+            weight.value = weight.value.saturating_add(faults);
         }
-        sum = sum
-            .saturating_add(weight.whole)
-            .saturating_add(weight.evaluations);
-        sums.push(sum);
-        if sum > super::MAX_FAULTS_COST {
+        fixed = fixed.saturating_add(level.few.value);
+        most = most.max(per_byte(level));
+        whole = whole
+            .saturating_add(level.worst.whole)
+            .saturating_add(level.copies);
+        let sum = most.saturating_add(whole);
+        sums.push((fixed, sum));
+        if fixed.saturating_add(sum) > super::MAX_FAULTS_COST {
             // No answer that goes deeper is short enough, so there is no need to go on.
             return Err(Unbounded::Intricate);
         }
         Ok(())
     });
     if run.is_err() {
-        sums.push(u64::MAX);
+        sums.push((u64::MAX, u64::MAX));
     }
-    DeepCost {
-        fixed,
-        per_byte: sums,
-    }
+    DeepCost(sums)
 }
 
 /// A value is at least two bytes long, with what parts it from the next.
-fn per_byte(weight: Weight) -> u64 {
-    weight.value.div_ceil(2).saturating_add(weight.byte)
+fn per_byte(level: Level) -> u64 {
+    let byte = level.worst.byte;
+    level.many.value.div_ceil(2).saturating_add(byte)
 }
 
 /// The subschemas, each before those that it passes the same value on to.

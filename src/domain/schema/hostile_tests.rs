@@ -1,9 +1,6 @@
 //! Schemas and answers that mean harm: loops, explosions, references out of the schema, patterns, depth.
 
-use std::{
-    net::TcpListener,
-    thread,
-};
+use std::{net::TcpListener, thread};
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -43,8 +40,14 @@ fn a_schema_that_can_only_loop_is_refused() {
             r##"{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}"##,
             r#"["$defs"].a"#,
         ),
-        (r##"{"properties":{"x":{"allOf":[true,{"$ref":"#/properties/x"}]}}}"##, ".properties.x"),
-        (r##"{"items":{"not":{"anyOf":[{"$ref":"#/items"}]}}}"##, ".items"),
+        (
+            r##"{"properties":{"x":{"allOf":[true,{"$ref":"#/properties/x"}]}}}"##,
+            ".properties.x",
+        ),
+        (
+            r##"{"items":{"not":{"anyOf":[{"$ref":"#/items"}]}}}"##,
+            ".items",
+        ),
         (r##"{"if":{"$ref":"#"}}"##, ""),
         (r##"{"dependentSchemas":{"a":{"$ref":"#"}}}"##, ""),
         (r##"{"$dynamicAnchor":"m","$dynamicRef":"#m"}"##, ""),
@@ -59,7 +62,10 @@ fn a_schema_that_can_only_loop_is_refused() {
         (r#"{"$id":"https://a.example/x","$ref":"x"}"#, ""),
     ] {
         let faults = compile(schema).expect_err(schema);
-        assert!(faults[0].description.contains("refers back to itself"), "{schema}: {faults:?}");
+        assert!(
+            faults[0].description.contains("refers back to itself"),
+            "{schema}: {faults:?}"
+        );
         assert_eq!(faults[0].path, path, "{schema}");
     }
 }
@@ -77,10 +83,8 @@ fn a_tree_is_taken() {
         format!("{open}{{\"value\":{value}}}{close}")
     };
     check(&schema, nested(126, "1")).expect("a deep answer");
-    let faults = check(&schema, nested(20, "\"x\"")).expect_err("a fault further down");
-    assert_eq!(faults[0].path, format!("{}.value", ".next".repeat(20)));
     let faults = check(&schema, nested(126, "\"x\"")).expect_err("a fault at the bottom");
-    assert!(faults[0].description.contains("too deep to be told where"));
+    assert_eq!(faults[0].path, format!("{}.value", ".next".repeat(126)));
     let faults = check(&schema, r#"{"value":1,"children":[{"value":2},{}]}"#).expect_err("a fault");
     assert_eq!(faults[0].path, ".children[1]");
 }
@@ -94,7 +98,11 @@ fn what_explodes_is_refused() {
     }
     doubled.insert("d30".to_owned(), json!({"type": "integer"}));
     let doubled = json!({"$ref": "#/$defs/d0", "$defs": doubled}).to_string();
-    let marks = format!("{}true{}", r#"{"unevaluatedItems":"#.repeat(60), "}".repeat(60));
+    let marks = format!(
+        "{}true{}",
+        r#"{"unevaluatedItems":"#.repeat(60),
+        "}".repeat(60)
+    );
     for schema in [
         doubled.as_str(),
         &marks,
@@ -107,13 +115,18 @@ fn what_explodes_is_refused() {
         r##"{"$dynamicAnchor":"n","properties":{"a":{"allOf":[{"$dynamicRef":"#n"},{"$dynamicRef":"#n"}]}}}"##,
     ] {
         let faults = compile(schema).expect_err(schema);
-        assert!(faults[0].description.contains("at most 4000"), "{schema}: {faults:?}");
+        assert!(
+            faults[0].description.contains("at most 4000"),
+            "{schema}: {faults:?}"
+        );
     }
 }
 
 #[test]
 fn many_resources_that_all_refer_to_each_other_are_bounded() {
-    let names: Vec<String> = (0..12).map(|at| format!("https://a.example/{at}")).collect();
+    let names: Vec<String> = (0..12)
+        .map(|at| format!("https://a.example/{at}"))
+        .collect();
     let resources: serde_json::Map<String, Value> = names
         .iter()
         .map(|name| {
@@ -126,7 +139,10 @@ fn many_resources_that_all_refer_to_each_other_are_bounded() {
         .collect();
     let schema = json!({"$defs": resources, "$ref": names[0]}).to_string();
     let faults = compile(schema).expect_err("too many ways round");
-    assert!(faults[0].description.contains("5000 subschemas"), "{faults:?}");
+    assert!(
+        faults[0].description.contains("5000 subschemas"),
+        "{faults:?}"
+    );
 }
 
 #[test]
@@ -136,7 +152,10 @@ fn large_schemas_are_refused_and_deep_ones_taken() {
     let often = json!({"allOf": vec![json!({"type": "integer"}); 4_500]}).to_string();
     for schema in [long, wide, often] {
         let faults = compile(schema).expect_err("too large");
-        assert!(faults[0].description.contains("at most") || faults[0].description.contains("more than"));
+        assert!(
+            faults[0].description.contains("at most")
+                || faults[0].description.contains("more than")
+        );
     }
     for (open, close) in [
         (r#"{"items":"#, "}"),
@@ -145,15 +164,20 @@ fn large_schemas_are_refused_and_deep_ones_taken() {
         (r#"{"additionalProperties":"#, "}"),
     ] {
         let schema = format!("{}true{}", open.repeat(120), close.repeat(120));
-        let schema = compile(schema.clone()).unwrap_or_else(|faults| panic!("{schema}: {faults:?}"));
-        for answer in ["1".to_owned(), format!("{}{}", "[".repeat(127), "]".repeat(127))] {
+        let schema =
+            compile(schema.clone()).unwrap_or_else(|faults| panic!("{schema}: {faults:?}"));
+        for answer in [
+            "1".to_owned(),
+            format!("{}{}", "[".repeat(127), "]".repeat(127)),
+        ] {
             let _ = check(&schema, answer);
         }
     }
     let schema = format!("{}true{}", r#"{"anyOf":["#.repeat(60), "]}".repeat(60));
     compile(schema).expect("120 levels");
-    let flat: serde_json::Map<String, Value> =
-        (0..3_000).map(|at| (format!("p{at}"), json!({"type": "integer"}))).collect();
+    let flat: serde_json::Map<String, Value> = (0..3_000)
+        .map(|at| (format!("p{at}"), json!({"type": "integer"})))
+        .collect();
     let schema = compile(json!({"properties": flat}).to_string()).expect("3000 properties");
     check(&schema, r#"{"p2999":1}"#).expect("an answer");
 }
@@ -166,17 +190,32 @@ fn nothing_is_fetched() {
     let http = format!("http://{address}");
     for (schema, path) in [
         (json!({"$ref": format!("{http}/s")}), r#"["$ref"]"#),
-        (json!({"properties": {"a": {"$ref": format!("{http}/s#/x")}}}), r#".properties.a["$ref"]"#),
-        (json!({"$id": format!("{http}/root"), "items": {"$ref": "other"}}), r#".items["$ref"]"#),
-        (json!({"$defs": {"unused": {"$ref": format!("{http}/s")}}}), r#"["$defs"].unused["$ref"]"#),
-        (json!({"$dynamicRef": format!("{http}/s#x")}), r#"["$dynamicRef"]"#),
+        (
+            json!({"properties": {"a": {"$ref": format!("{http}/s#/x")}}}),
+            r#".properties.a["$ref"]"#,
+        ),
+        (
+            json!({"$id": format!("{http}/root"), "items": {"$ref": "other"}}),
+            r#".items["$ref"]"#,
+        ),
+        (
+            json!({"$defs": {"unused": {"$ref": format!("{http}/s")}}}),
+            r#"["$defs"].unused["$ref"]"#,
+        ),
+        (
+            json!({"$dynamicRef": format!("{http}/s#x")}),
+            r#"["$dynamicRef"]"#,
+        ),
         (json!({"$schema": format!("{http}/s")}), r#"["$schema"]"#),
         (
             json!({"items": {"$id": "https://a.example/b", "$schema": format!("{http}/s")}}),
             r#".items["$schema"]"#,
         ),
         (json!({"$ref": "file:///etc/hostname"}), r#"["$ref"]"#),
-        (json!({"$id": "file:///etc/x", "$ref": "hostname"}), r#"["$ref"]"#),
+        (
+            json!({"$id": "file:///etc/x", "$ref": "hostname"}),
+            r#"["$ref"]"#,
+        ),
         (json!({"$schema": "file:///etc/hostname"}), r#"["$schema"]"#),
     ] {
         let faults = compile(schema.to_string()).expect_err("a reference out of the schema");
@@ -188,7 +227,13 @@ fn nothing_is_fetched() {
 
 #[test]
 fn patterns_are_linear_or_refused() {
-    for pattern in [r"^((a|a)+)\1b$", "(?=a)b", "^(?=a)b", "(?<!a)b", "(a{1,1000}){1,1000}"] {
+    for pattern in [
+        r"^((a|a)+)\1b$",
+        "(?=a)b",
+        "^(?=a)b",
+        "(?<!a)b",
+        "(a{1,1000}){1,1000}",
+    ] {
         for schema in [
             json!({"pattern": pattern}),
             json!({"patternProperties": {pattern: true}}),
@@ -196,7 +241,13 @@ fn patterns_are_linear_or_refused() {
             compile(schema.to_string()).expect_err(pattern);
         }
     }
-    for pattern in ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(.*a){20}", "a{1,1000}b"] {
+    for pattern in [
+        "^(a+)+$",
+        "^(a|a)*$",
+        "^(a|aa)+$",
+        "(.*a){20}",
+        "a{1,1000}b",
+    ] {
         let schema = compile(json!({"pattern": pattern}).to_string()).expect(pattern);
         for letters in [60, 10_000, 1_000_000] {
             let answer = format!("\"{}!\"", "a".repeat(letters));
@@ -211,7 +262,11 @@ fn an_answer_that_costs_too_much_is_refused_for_its_length() {
     let answer = format!("[\"{}\"]", "a".repeat(1_000_000));
     assert!(schema.cost(answer.len()) > MAX_COST);
     let faults = check(&schema, answer).expect_err("too long");
-    assert!(faults[0].description.starts_with("is 1000004 bytes long; with this schema at most "));
+    assert!(
+        faults[0]
+            .description
+            .starts_with("is 1000004 bytes long; with this schema at most ")
+    );
     check(&schema, "[1]").expect("a short one");
 }
 
@@ -233,11 +288,24 @@ fn schemas() -> impl Strategy<Value = Value> {
     ];
     leaf.prop_recursive(4, 24, 3, |inner| {
         let key = prop::sample::select(vec![
-            "not", "if", "then", "else", "items", "contains", "additionalProperties", "propertyNames",
-            "unevaluatedProperties", "unevaluatedItems",
+            "not",
+            "if",
+            "then",
+            "else",
+            "items",
+            "contains",
+            "additionalProperties",
+            "propertyNames",
+            "unevaluatedProperties",
+            "unevaluatedItems",
         ]);
         let list = prop::sample::select(vec!["allOf", "anyOf", "oneOf", "prefixItems"]);
-        let map = prop::sample::select(vec!["properties", "patternProperties", "$defs", "dependentSchemas"]);
+        let map = prop::sample::select(vec![
+            "properties",
+            "patternProperties",
+            "$defs",
+            "dependentSchemas",
+        ]);
         let name = prop::sample::select(vec!["a", "b", "d"]);
         prop_oneof![
             prop::collection::vec((key, inner.clone()), 1..3)

@@ -2,26 +2,44 @@
 
 use std::{
     cell::Cell,
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
 };
 
 use super::{
     cost::{self, FAULTS, MARK, MODES, Passes, Unbounded, VERDICT},
-    graph::{Children, Graph},
+    graph::{Children, Graph, InPlace},
     weigh::Weight,
 };
 
 /// The levels of an answer, of which JSON text has at most 127, and one for the names of the deepest properties.
 const LEVELS: usize = 128;
 
-/// How many kinds of places are told apart on one level. If there are more, they are taken for one that is the worst of each.
-const MAX_KINDS: usize = 64;
+/// How many places of a kind are counted. Of a kind with more there may be as many as an answer's length allows.
+const MAX_PLACES: u64 = 256;
 
 /// The work that may go into finding a bound, in edges walked.
-const MAX_WORK: u64 = 3_000_000;
+const MAX_WORK: u64 = 1_000_000;
 
 /// How often each subschema looks at one place of an answer, by [`Levels::id`].
 type Looks = BTreeMap<usize, u64>;
+
+/// The kinds of places of one level, and how many of each an answer can have. `u64::MAX` stands for any number.
+type Kinds = BTreeMap<Looks, u64>;
+
+/// What the places of one level cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Level {
+    /// All those together of which an answer can only have a few.
+    pub(super) few: Weight,
+    /// The costliest of those of which an answer can have any number.
+    pub(super) many: Weight,
+    /// The costliest of all.
+    pub(super) worst: Weight,
+    /// The most faults at one place that may be those of a choice.
+    pub(super) copies: u64,
+    /// The subschema that looks most often at one place.
+    pub(super) most: usize,
+}
 
 /// A graph's edges, made ready to be walked.
 pub(super) struct Levels<'g> {
@@ -29,6 +47,8 @@ pub(super) struct Levels<'g> {
     order: &'g [usize],
     /// Where each subschema stands in the order.
     rank: Vec<usize>,
+    /// Which subschemas are reached through a choice.
+    in_choice: Vec<bool>,
 }
 
 impl<'g> Levels<'g> {
@@ -38,40 +58,43 @@ impl<'g> Levels<'g> {
         for (at, &node) in order.iter().enumerate() {
             rank[node] = at;
         }
-        Self { graph, order, rank }
+        Self {
+            graph,
+            order,
+            rank,
+            in_choice: in_choice(graph),
+        }
     }
 
-    /// Goes down from the root, which is used in `mode`, and shows what the costliest place of each level costs and which
-    /// subschema looks at it most often.
+    /// Goes down from the root, which is used in `mode`, and shows what each level costs.
     pub(super) fn run(
         &self,
         mode: usize,
-        mut level: impl FnMut(usize, Weight, usize) -> Result<(), Unbounded>,
+        mut show: impl FnMut(usize, Level) -> Result<(), Unbounded>,
     ) -> Result<(), Unbounded> {
         let work = Cell::new(0);
         let root = self.spread(Looks::from([(self.id(0, mode), 1)]), &work)?;
-        let mut kinds = BTreeSet::from([root]);
+        let (mut before, mut kinds) = (Kinds::new(), Kinds::from([(root, 1)]));
         for depth in 0..LEVELS {
-            let (weight, most) = self.costliest(&kinds);
-            level(depth, weight, most)?;
-            let mut next = BTreeSet::new();
-            for looks in &kinds {
-                self.descend(looks, &work, &mut next)?;
+            show(depth, self.level(&kinds))?;
+            let mut next = Kinds::new();
+            for (looks, places) in &kinds {
+                self.descend(looks, *places, &work, &mut next)?;
             }
             if next.is_empty() {
                 break;
             }
-            if next.len() > MAX_KINDS {
-                next = BTreeSet::from([worst(&next)]);
-            }
-            if mode == VERDICT && next == kinds {
-                // All levels below are like this one. Of their whole text, each pays once more.
+            let same = |other: &Kinds| next.keys().eq(other.keys());
+            if same(&kinds) || same(&before) {
+                // All levels below are like these two.
+                let all = before.into_keys().chain(kinds.into_keys());
+                let level = self.level(&all.map(|looks| (looks, u64::MAX)).collect());
                 for depth in depth + 1..LEVELS {
-                    level(depth, weight, most)?;
+                    show(depth, level)?;
                 }
                 break;
             }
-            kinds = next;
+            before = std::mem::replace(&mut kinds, next);
         }
         Ok(())
     }
@@ -81,19 +104,34 @@ impl<'g> Levels<'g> {
         self.rank[node] * MODES + mode
     }
 
-    fn costliest(&self, kinds: &BTreeSet<Looks>) -> (Weight, usize) {
-        let mut costliest = Weight::default();
-        let mut most = (0, 0);
-        for looks in kinds {
-            let mut sum = Weight::default();
+    fn level(&self, kinds: &Kinds) -> Level {
+        let mut level = Level::default();
+        let mut most = 0;
+        for (looks, places) in kinds {
+            let (mut sum, mut copies) = (Weight::default(), 0_u64);
             for (id, times) in looks {
                 let node = self.order[id / MODES];
-                sum = sum.plus_times(self.graph.nodes[node].weight, *times);
-                most = most.max((*times, node));
+                let mut weight = self.graph.nodes[node].weight;
+                if id % MODES != FAULTS {
+                    weight.faults = 0;
+                }
+                if self.in_choice[node] {
+                    copies = copies.saturating_add(weight.faults.saturating_mul(*times));
+                }
+                sum = sum.plus_times(weight, *times);
+                if *times > most {
+                    (most, level.most) = (*times, node);
+                }
             }
-            costliest = costliest.max(sum);
+            level.worst = level.worst.max(sum);
+            level.copies = level.copies.max(copies);
+            if *places > MAX_PLACES {
+                level.many = level.many.max(sum);
+            } else {
+                level.few = level.few.plus_times(sum, *places);
+            }
         }
-        (costliest, most.1)
+        level
     }
 
     /// Adds those that the first ones pass the same value on to.
@@ -125,8 +163,9 @@ impl<'g> Levels<'g> {
     fn descend(
         &self,
         looks: &Looks,
+        places: u64,
         work: &Cell<u64>,
-        next: &mut BTreeSet<Looks>,
+        next: &mut Kinds,
     ) -> Result<(), Unbounded> {
         let mut one: HashMap<&Children, Looks> = HashMap::new();
         for (id, times) in looks {
@@ -140,7 +179,7 @@ impl<'g> Levels<'g> {
         let properties = one.remove(&Children::AnyProperty).unwrap_or_default();
         let items = one.remove(&Children::AnyItem).unwrap_or_default();
         // A child that has its own subschemas is looked at by those for any child too.
-        let mut distinct = BTreeSet::from([properties.clone(), items.clone()]);
+        let mut distinct = Kinds::new();
         for (children, mut child) in one {
             let any = match children {
                 Children::Named(_) | Children::AnyProperty => &properties,
@@ -150,29 +189,42 @@ impl<'g> Levels<'g> {
                 add(&mut child, *id, *times);
                 spend(work)?;
             }
-            distinct.insert(child);
+            add(&mut distinct, child, places);
         }
-        for child in distinct {
+        add(&mut distinct, properties, u64::MAX);
+        add(&mut distinct, items, u64::MAX);
+        for (child, places) in distinct {
             if !child.is_empty() {
-                next.insert(self.spread(child, work)?);
+                let places = if places > MAX_PLACES {
+                    u64::MAX
+                } else {
+                    places
+                };
+                add(next, self.spread(child, work)?, places);
             }
         }
         Ok(())
     }
 }
 
-/// At least as bad as each of `kinds`.
-fn worst(kinds: &BTreeSet<Looks>) -> Looks {
-    let mut worst = Looks::new();
-    for (&id, &times) in kinds.iter().flatten() {
-        let most = worst.entry(id).or_default();
-        *most = times.max(*most);
+fn in_choice(graph: &Graph) -> Vec<bool> {
+    let mut found = vec![false; graph.nodes.len()];
+    let choices = graph.nodes.iter().flat_map(|node| &node.in_place);
+    let mut stack: Vec<usize> = choices
+        .filter(|(how, _)| *how == InPlace::Choice)
+        .map(|(_, to)| *to)
+        .collect();
+    while let Some(node) = stack.pop() {
+        if !std::mem::replace(&mut found[node], true) {
+            stack.extend(graph.nodes[node].in_place.iter().map(|(_, to)| *to));
+            stack.extend(graph.nodes[node].down.iter().map(|down| down.to));
+        }
     }
-    worst
+    found
 }
 
-fn add(looks: &mut Looks, id: usize, times: u64) {
-    let sum = looks.entry(id).or_default();
+fn add<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K, times: u64) {
+    let sum = counts.entry(key).or_default();
     *sum = sum.saturating_add(times);
 }
 

@@ -1,7 +1,7 @@
 //! JSON Schemas: what a form's answer must look like.
 //!
 //! A schema is compiled when a wait is opened and checks each answer in full. A check cannot be interrupted, so its work is
-//! bounded beforehand, from the schema alone ([`cost`]): a schema whose work cannot be bounded is refused when it is compiled,
+//! bounded beforehand, from the schema alone (`cost.rs`): a schema whose work cannot be bounded is refused when it is compiled,
 //! and an answer that would take too long is refused for its length.
 //!
 //! Invariants
@@ -33,10 +33,10 @@ mod hostile_tests;
 #[cfg(test)]
 mod tests;
 
-/// The cost up to which a check is quick enough, about 100 microseconds, to be done at once by whoever needs it.
-pub const INLINE_COST: u64 = 10_000;
+/// The cost up to which a check is quick enough to be done at once by whoever needs it: at most about 180 microseconds.
+pub const INLINE_COST: u64 = 30_000;
 
-/// The highest cost of a check. About two seconds at the very worst, and as a rule a hundredth of that.
+/// The highest cost of a check: one to two seconds at the very worst, and as a rule a hundredth of that.
 pub const MAX_COST: u64 = 200_000_000;
 
 /// The longest text of a schema, in bytes.
@@ -46,7 +46,7 @@ pub const MAX_SCHEMA_BYTES: usize = 256 << 10;
 pub const MAX_FAULTS: usize = 100;
 
 /// The cost up to which all faults of an answer are looked for, each of which takes memory. Beyond it only one is told.
-const MAX_FAULTS_COST: u64 = 4_000_000;
+const MAX_FAULTS_COST: u64 = 6_000_000;
 
 /// A compiled JSON Schema. Cheap to clone. `Debug` shows none of it.
 ///
@@ -88,7 +88,7 @@ impl Schema {
         compile::compile(text.as_str()).map(|compiled| Self(Arc::new(compiled)))
     }
 
-    /// An upper bound of the work to check an answer of `bytes` bytes, in steps of about ten nanoseconds. Meant to be compared
+    /// An upper bound of the work to check an answer of `bytes` bytes, in steps of at most about six nanoseconds. Meant to be compared
     /// with [`INLINE_COST`]; the bound holds for the worst answer, and a usual one takes far less.
     pub fn cost(&self, bytes: usize) -> u64 {
         let faults = self.0.costs.faults.of(bytes, usize::MAX);
@@ -124,7 +124,8 @@ impl Schema {
         }
         // One level more, for the names of the deepest properties.
         if costs.faults.of(text.len(), depth(&answer) + 1) > MAX_FAULTS_COST {
-            let description = "does not fit the schema; it is too long or too deep to be told where";
+            let description =
+                "does not fit the schema; it is too long or too deep to be told where";
             return Err(vec![Fault::new("", description)]);
         }
         Err(self.faults(text, &answer))

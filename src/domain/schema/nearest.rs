@@ -8,15 +8,18 @@ use super::{Fault, words};
 /// Names longer than this are not compared, since that takes the product of their lengths.
 const LONGEST: usize = 64;
 
+/// Of more names than this none is proposed.
+pub(super) const MAX_KNOWN: usize = 200;
+
 /// The one of `known` that `name` was probably meant to be: at most two letters off, and fewer in a short name.
 pub(super) fn name<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
-    if name.len() > LONGEST || known.len() > 1_000 {
+    if name.len() > LONGEST || known.len() > MAX_KNOWN {
         return None;
     }
     let most = if name.chars().count() < 5 { 1 } else { 2 };
     known
         .iter()
-        .filter(|known| known.len() <= LONGEST)
+        .filter(|known| known.len() <= LONGEST && known.len().abs_diff(name.len()) <= 8)
         .map(|known| (distance(name, known), *known))
         .filter(|(distance, _)| *distance <= most)
         .min()

@@ -356,6 +356,27 @@ fn a_form_of_fifty_fields() {
 }
 
 #[test]
+fn simple_forms_are_checked_in_line() {
+    let names: Vec<String> = (0..50).map(|at| format!("field_{at}")).collect();
+    let properties: serde_json::Map<String, Value> = names
+        .iter()
+        .map(|name| {
+            (
+                name.clone(),
+                json!({"type": ["string", "null"], "maxLength": 99}),
+            )
+        })
+        .collect();
+    let flat = json!({"type": "object", "properties": properties, "required": names}).to_string();
+    assert!(
+        schema(&flat).cost(2_000) <= INLINE_COST,
+        "{}",
+        schema(&flat).cost(2_000)
+    );
+    assert!(schema(&pydantic()).cost(2_000) <= MAX_COST / 100);
+}
+
+#[test]
 fn debug_shows_nothing() {
     assert_eq!(
         format!("{:?}", schema(r#"{"const":"secret"}"#)),

@@ -57,7 +57,12 @@ pub(super) fn faults(error: &ValidationError<'_>, document: &Value, schema: &Val
             .iter()
             .map(|name| unexpected_property(&path, name, &[]))
             .collect(),
-        Kind::FalseSchema if error.schema_path().as_str().ends_with("/additionalProperties") => {
+        Kind::FalseSchema
+            if error
+                .schema_path()
+                .as_str()
+                .ends_with("/additionalProperties") =>
+        {
             // Without `properties` beside it the validator tells of the object as a whole.
             let members = document
                 .pointer(error.instance_path().as_str())
@@ -73,18 +78,7 @@ pub(super) fn faults(error: &ValidationError<'_>, document: &Value, schema: &Val
             vec![nearest::alternative(path, error, context, document, schema)]
         }
         Kind::OneOfMultipleValid { context } => {
-            let fits: Vec<String> = context
-                .iter()
-                .enumerate()
-                .filter(|(_, faults)| faults.is_empty())
-                .map(|(at, _)| (at + 1).to_string())
-                .collect();
-            let description = format!(
-                "fits {} of {} alternatives ({}); it must fit exactly one",
-                fits.len(),
-                context.len(),
-                cut(&fits.join(", "), QUOTE)
-            );
+            let description = too_many_fit(context);
             vec![Fault { path, description }]
         }
         kind => {
@@ -92,6 +86,21 @@ pub(super) fn faults(error: &ValidationError<'_>, document: &Value, schema: &Val
             vec![Fault { path, description }]
         }
     }
+}
+
+fn too_many_fit(context: &[Vec<ValidationError<'_>>]) -> String {
+    let fits: Vec<String> = context
+        .iter()
+        .enumerate()
+        .filter(|(_, faults)| faults.is_empty())
+        .map(|(at, _)| (at + 1).to_string())
+        .collect();
+    format!(
+        "fits {} of {} alternatives ({}); it must fit exactly one",
+        fits.len(),
+        context.len(),
+        cut(&fits.join(", "), QUOTE)
+    )
 }
 
 fn unexpected_property(path: &str, name: &str, known: &[&str]) -> Fault {
