@@ -11,6 +11,10 @@ const LONGEST: usize = 64;
 /// Of more names than this none is proposed.
 pub(super) const MAX_KNOWN: usize = 200;
 
+/// A description longer than this is not told again as that of an alternative: a recursive schema has alternatives within
+/// alternatives, as deep as the answer.
+const LONG: usize = 400;
+
 /// The one of `known` that `name` was probably meant to be: at most two letters off, and fewer in a short name.
 pub(super) fn name<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
     if name.len() > LONGEST || known.len() > MAX_KNOWN {
@@ -76,7 +80,7 @@ pub(super) fn alternative(
         many => format!("fits none of the {many} alternatives"),
     };
     match closest {
-        Some((_, fault)) if context.len() == 1 => fault,
+        Some((_, fault)) if context.len() == 1 || fault.description.len() > LONG => fault,
         Some((at, fault)) => Fault {
             description: if fault.path == path {
                 format!(
