@@ -1,5 +1,5 @@
 //! Documents that nobody wrote: questions, answers and schemas, changed at random from those in `tests/data` and held against what
-//! must be true of all. `fuzz/` looks for the same faults for hours.
+//! must be true of all. `tests/fuzz/` looks for the same faults for hours.
 //!
 //! `ABEYANCE_TEST_MUTATIONS` is how many of each are made; a failure prints the seed, and `ABEYANCE_TEST_SEED` repeats it.
 

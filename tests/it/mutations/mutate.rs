@@ -1,7 +1,7 @@
 //! Changes JSON documents in ways that come close to what is taken: parts of other documents, words that mean something, other
 //! types, other spellings of the same.
 //!
-//! Used by `tests/it/mutations.rs` and, by its path, by the targets in `fuzz/`.
+//! Used by `tests/it/mutations.rs` and, by its path, by the targets in `tests/fuzz/`.
 
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
 //! What holds of every question, answer and schema, whatever they are made of. Each function panics where it does not hold.
 //!
-//! Used by `tests/it/mutations.rs` and, by its path, by the targets in `fuzz/`.
+//! Used by `tests/it/mutations.rs` and, by its path, by the targets in `tests/fuzz/`.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The documents that mutations begin with.
 //!
-//! Used by `tests/it/mutations.rs` and, by its path, by the targets in `fuzz/`.
+//! Used by `tests/it/mutations.rs` and, by its path, by the targets in `tests/fuzz/`.
 
 use serde_json::Value;
 

@@ -3,13 +3,13 @@
 
 use serde_json::Value;
 
-#[path = "../../tests/it/mutations/mutate.rs"]
+#[path = "../../it/mutations/mutate.rs"]
 pub mod mutate;
-#[path = "../../tests/it/mutations/properties.rs"]
+#[path = "../../it/mutations/properties.rs"]
 pub mod properties;
-#[path = "../../tests/it/torture/rng.rs"]
+#[path = "../../it/torture/rng.rs"]
 mod rng;
-#[path = "../../tests/it/mutations/vectors.rs"]
+#[path = "../../it/mutations/vectors.rs"]
 pub mod vectors;
 
 pub use mutate::Pool;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the first inputs of both targets, out of the tests' own data, to fuzz/corpus."""
+"""Writes the first inputs of both targets, out of the tests' own data, to tests/fuzz/corpus."""
 import json
 import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parent
-TESTS = ROOT.parent / "tests"
+TESTS = ROOT.parent
 
 
 def text(value):
