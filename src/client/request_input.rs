@@ -149,7 +149,8 @@ mod tests {
     #[test]
     fn an_answer_gives_its_decisions() {
         let decisions = DeferredToolResults::new().approve("a");
-        let outcome = outcome(resolved("{\"approvals\":{}}"), Some(decisions.clone()), "");
+        let json = "{\"approvals\":{}}";
+        let outcome = outcome(resolved(json), Some(decisions.clone()), json);
         assert_eq!(outcome.results_json(), Some("{\"approvals\":{}}"));
         let results = outcome.into_tool_results().unwrap();
         assert_eq!(results.results, decisions);

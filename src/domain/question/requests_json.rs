@@ -280,7 +280,7 @@ mod tests {
             assert_eq!(requests(text).expect_err(text)[0].0, at);
         }
         // A new key beside the one that it looks like is the library's affair.
-        let both = r#"{"calls":[{"tool_name":"t","tool_call_id":"a","args":{},"input":{},"id":null}],"kinds":{}}"#;
+        let both = r#"{"calls":[{"tool_name":"t","tool_call_id":"a","args":{},"input":{},"id":null}],"context":{}}"#;
         requests(both).expect("is taken");
     }
 }
