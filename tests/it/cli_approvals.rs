@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cli_harness::{Broker, Ran, bare, run, run_with_stdin};
+use crate::cli_harness::{BINARY, Broker, Ran, bare, run, run_with_stdin};
 
 /// An approval and an external call; the arguments of the second are a string that holds JSON.
 const CALLS: &str = r#"{
@@ -108,12 +108,13 @@ async fn two_people_decide_and_the_worker_gets_both_decisions() {
     ];
     assert_eq!(
         ok(&broker, &deny).await,
-        "failed call_2; 2 of 2 decided, resolved\n"
+        "denied call_2 (the call fails); 2 of 2 decided, resolved\n"
     );
     let ran = wait.end().await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let results = results(&ran);
-    assert_eq!(results["approvals"], json!({"call_1": true}));
+    let approved = json!({"kind": "tool-approved"});
+    assert_eq!(results["approvals"], json!({"call_1": approved}));
     let failed = json!({"kind": "tool-failed", "message": "Not in stock."});
     assert_eq!(results["calls"], json!({"call_2": failed}));
     let by = json!({"call_1": "alice", "call_2": "bob"});
@@ -128,6 +129,15 @@ async fn two_people_decide_and_the_worker_gets_both_decisions() {
             "Not in stock.",
         ],
     );
+    assert_eq!(shown.matches("\n  decided    ").count(), 2, "{shown}");
+
+    // After the end as before it: who decided, and how.
+    let why = refused(&broker, &["deny", &token, "call_1"]).await;
+    tells(
+        &why,
+        &["ALREADY_SETTLED", "\n  call_1 was approved by alice, "],
+    );
+    assert!(!why.contains("DescribeWait"), "{why}");
 }
 
 #[tokio::test]
@@ -148,7 +158,8 @@ async fn every_other_end_gives_denials_on_stdout_and_its_own_code() {
     ok(&broker, &["fail", &token, "no budget"]).await;
     let ran = wait.end().await;
     assert_eq!(ran.code, 3, "{}", ran.stderr);
-    assert_eq!(denied(&ran, "no budget"), true, "a decision stays");
+    let kept = json!({"kind": "tool-approved"});
+    assert_eq!(denied(&ran, "no budget"), kept, "a decision stays");
     tells(&ran.stderr, &["failed: no budget"]);
 
     let ran = broker
@@ -198,7 +209,11 @@ async fn without_a_call_all_that_is_pending_is_meant() {
     let token = open(&broker, CALLS).await;
     tells(
         &ok(&broker, &["deny", &token]).await,
-        &["denied call_1", "failed call_2", "2 of 2 decided, resolved"],
+        &[
+            "denied call_1",
+            "denied call_2 (the call fails)",
+            "2 of 2 decided, resolved",
+        ],
     );
     let external = r#"{"calls": [{"tool_call_id": "a", "tool_name": "t", "args": {}}]}"#;
     let token = open(&broker, external).await;
@@ -364,6 +379,230 @@ async fn programs_read_what_is_asked_and_what_is_decided() {
 }
 
 #[tokio::test]
+async fn what_came_with_a_decision_is_shown_before_and_after_the_end() {
+    let broker = Broker::start().await;
+    let calls = r#"{
+        "approvals": [{"tool_call_id": "a", "tool_name": "t"}, {"tool_call_id": "d", "tool_name": "t"},
+            {"tool_call_id": "last", "tool_name": "t"}],
+        "calls": [{"tool_call_id": "e", "tool_name": "t"}]
+    }"#;
+    let token = open(&broker, calls).await;
+    let with = r#"{"amount": 100.0}"#;
+    ok(&broker, &["approve", &token, "a", "--override-args", with]).await;
+    ok(
+        &broker,
+        &["deny", &token, "d", "--message", "Over the limit."],
+    )
+    .await;
+    ok(&broker, &["answer", &token, "e", "[1.0]"]).await;
+    for end in [None, Some("no budget")] {
+        if let Some(reason) = end {
+            ok(&broker, &["fail", &token, "--reason", reason]).await;
+        }
+        let shown = ok(&broker, &["show", &token]).await;
+        tells(
+            &shown,
+            &[
+                "t, approved with other arguments",
+                "runs with  {\n",
+                "\"amount\": 100.0",
+                "message    Over the limit.",
+                "result     [\n",
+            ],
+        );
+        assert_eq!(shown.matches("\n  decided    ").count(), 3, "{shown}");
+        let shown = broker.json(&["show", "--json", &token]).await;
+        let decided = shown["progress"]["decided"].as_array().expect("decisions");
+        let sent = |id: &str, field: &str| {
+            let decision = decided.iter().find(|d| d["tool_call_id"] == id).expect(id);
+            decision[field].clone()
+        };
+        assert_eq!(sent("a", "override_args_json"), with);
+        assert_eq!(sent("d", "message"), "Over the limit.");
+        assert_eq!(sent("e", "return_value_json"), "[1.0]");
+        assert!(sent("a", "message").is_null());
+    }
+    let shown = ok(&broker, &["show", &token]).await;
+    tells(&shown, &["t, denied, since nobody decided it"]);
+}
+
+#[tokio::test]
+async fn a_wait_about_no_calls_says_how_it_is_ended() {
+    let broker = Broker::start().await;
+    let token = open(&broker, r#"{"approvals": []}"#).await;
+    let resolve = "abeyance resolve TOKEN '{}'";
+    let shown = ok(&broker, &["show", &token]).await;
+    tells(&shown, &["about no tool calls", resolve]);
+    let commands: [&[&str]; 3] = [
+        &["approve", &token],
+        &["deny", &token, "x"],
+        &["answer", &token, "x", "1"],
+    ];
+    for arguments in commands {
+        let why = refused(&broker, arguments).await;
+        tells(&why, &["asks about no tool calls", resolve]);
+    }
+    assert_eq!(ok(&broker, &["resolve", &token, "{}"]).await, "resolved\n");
+    let why = refused(&broker, &["approve", &token]).await;
+    tells(&why, &["asks about no tool calls", "has ended"]);
+}
+
+#[tokio::test]
+async fn a_question_that_is_still_to_come_is_waited_for() {
+    let broker = Broker::start().await;
+    let client = abeyance::client::Settings::new()
+        .connect(&broker.url())
+        .expect("an address");
+    let later = abeyance::client::OpenOptions::new().question_later();
+    let wait = client.wait("n", later).await.expect("open");
+    let token = wait.token().expose();
+    for arguments in [&["approve", token][..], &["deny", token, "call_1"]] {
+        let why = refused(&broker, arguments).await;
+        tells(&why, &["has not said yet", "again in a moment"]);
+        assert!(!why.contains("resolve"), "{why}");
+    }
+}
+
+/// Runs the only command in a page that ends so, as a shell does that it is pasted into.
+async fn paste(broker: &Broker, shown: &str, command: &str, token: &str, environment: bool) -> Ran {
+    let lines = shown
+        .lines()
+        .filter_map(|line| line.find(command).map(|at| &line[at..]));
+    let [line] = lines.collect::<Vec<_>>()[..] else {
+        panic!("{command:?} is not there once:\n{shown}");
+    };
+    let line = line.replace("TOKEN", "\"$T\"").replace("TEXT", "text");
+    let line = line.replacen("abeyance", BINARY, 1);
+    let mut shell = tokio::process::Command::new("bash");
+    // The locale must not matter.
+    shell.args(["-c", &line]).env("LC_ALL", "C").env("T", token);
+    shell.env("ABEYANCE_SERVER", broker.url());
+    if environment {
+        shell.env("ABEYANCE_TOKEN", token);
+    }
+    run(shell).await
+}
+
+#[tokio::test]
+async fn a_pasted_command_decides_the_call_beside_which_it_stands() {
+    let broker = Broker::start().await;
+    let ids = [
+        "\u{202e}x",
+        "\\u{202e}x",
+        "\"\\u{202e}x\"",
+        "\u{200b}x",
+        "x",
+        "\u{e9}",
+        "e\u{301}",
+        "a",
+        "a ",
+        " a",
+        "a b",
+        "it's!",
+        "-x",
+        "$(id)`id`\\",
+        "abey_1",
+    ];
+    let calls: Vec<_> = (ids.iter())
+        .map(|id| json!({"tool_call_id": id, "tool_name": "t"}))
+        .collect();
+    let token = open(&broker, &json!({"approvals": calls}).to_string()).await;
+    for (at, id) in ids.iter().enumerate() {
+        // By the token as an argument, and by the environment.
+        let environment = at % 2 == 1;
+        let mut command = broker.command(&["show", "--full"]);
+        match environment {
+            true => command.env("ABEYANCE_TOKEN", &token),
+            false => command.arg(&token),
+        };
+        let shown = run(command).await.stdout;
+        let part = format!("call {} of {}:", at + 1, ids.len());
+        let part = &shown[shown.find(&part).expect("a part")..];
+        let part = part.split("\n\n").next().expect("a part");
+        assert!(part.is_ascii(), "{part}");
+        let ran = paste(&broker, part, "abeyance approve", &token, environment).await;
+        assert_eq!(ran.code, 0, "{part}\n{}", ran.stderr);
+        let shown = broker.json(&["show", "--json", &token]).await;
+        let decided = shown["progress"]["decided"].as_array().expect("decisions");
+        assert_eq!(decided.len(), at + 1);
+        assert_eq!(decided[at]["tool_call_id"], *id, "{part}");
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_begins_as_a_token_does_is_told_from_one() {
+    let broker = Broker::start().await;
+    let whole = format!("abey_{}", "A".repeat(44));
+    let calls: Vec<_> = ["abey_1", "abey_2", &whole]
+        .iter()
+        .map(|id| json!({"tool_call_id": id, "tool_name": "t"}))
+        .collect();
+    let token = open(&broker, &json!({"approvals": calls}).to_string()).await;
+    let path = broker.path("token");
+    std::fs::write(&path, &token).expect("writable");
+
+    let mut command = broker.command(&["approve", "abey_1"]);
+    command.env("ABEYANCE_TOKEN", &token);
+    let ran = run(command).await;
+    assert!(ran.stdout.starts_with("approved abey_1;"), "{}", ran.stderr);
+    let by_file = ok(&broker, &["approve", "--token-file", &path, "abey_2"]).await;
+    assert!(by_file.starts_with("approved abey_2;"), "{by_file}");
+    let ran = broker.run(&["deny", "--token-file", &path, &whole]).await;
+    assert_eq!(ran.code, 64, "{}", ran.stderr);
+    tells(&ran.stderr, &["the form of one", "before it"]);
+
+    let shown = ok(&broker, &["show", "--token-file", &path]).await;
+    tells(&shown, &[&format!("abeyance approve TOKEN {whole}\n")]);
+    let by_argument = ok(&broker, &["approve", &token, &whole]).await;
+    tells(&by_argument, &["3 of 3 decided, resolved"]);
+}
+
+#[tokio::test]
+async fn a_token_in_the_wrong_place_does_not_come_back() {
+    let broker = Broker::start().await;
+    let token = open(&broker, APPROVALS).await;
+    let mut wait = broker.wait(&["--token", &token]);
+    wait.says("expires").await;
+    ok(&broker, &["approve", &token, "call_1", "--by", &token]).await;
+    let after = wait.says("call_1 approved by ").await;
+    assert!(after.starts_with("abey_…;"), "{after}");
+    let why = broker.run(&["deny", &token, "call_1"]).await.stderr;
+    tells(&why, &["was approved by abey_…"]);
+    assert!(!why.contains(&token), "{why}");
+    let bad = format!(r#"{{"approvals": {{"{token}": true}}}}"#);
+    let why = broker.run(&["resolve", &token, &bad]).await.stderr;
+    tells(
+        &why,
+        &["approvals[\"abey_…\"]", "`abeyance show TOKEN` lists"],
+    );
+    assert!(!why.contains(&token), "{why}");
+    ok(&broker, &["fail", &token, "--reason", &token]).await;
+    let ran = wait.end().await;
+    assert_eq!(ran.code, 3);
+    assert!(!ran.stderr.contains(&token), "{}", ran.stderr);
+}
+
+#[tokio::test]
+async fn hints_name_the_token_as_it_was_given() {
+    let broker = Broker::start().await;
+    let token = open(&broker, CALLS).await;
+    let path = broker.path("token");
+    std::fs::write(&path, &token).expect("writable");
+    let by_file = ["approve", "--token-file", &path, "call_2"];
+    let told = format!("abeyance answer --token-file {path} call_2 JSON");
+    tells(&refused(&broker, &by_file).await, &[&told]);
+    let mut command = broker.command(&["approve", "call_2"]);
+    command.env("ABEYANCE_TOKEN", &token);
+    let why = run(command).await.stderr;
+    tells(&why, &["hint: abeyance answer call_2 JSON, or "]);
+    let (token, _) = broker.open(&["--name", "n", "--question", "1"]).await;
+    std::fs::write(&path, &token).expect("writable");
+    let told = format!("`abeyance resolve --token-file {path} JSON`");
+    let by_file = ["approve", "--token-file", &path];
+    tells(&refused(&broker, &by_file).await, &[&told]);
+}
+
+#[tokio::test]
 async fn a_wrong_command_line_exits_64() {
     for arguments in [
         &["open", "--name", "n", "--calls", "{}", "--question", "1"][..],
@@ -379,6 +618,7 @@ async fn a_wrong_command_line_exits_64() {
         &["approve", "--token-file", "-", "--override-args", "-"],
         &["answer", "abey_SECRET", "call_1"],
         &["answer", "abey_SECRET", "call_1", "1", "2"],
+        &["fail", "abey_SECRET", "once", "--reason", "twice"],
     ] {
         let ran = run(bare(arguments)).await;
         assert_eq!(ran.code, 64, "{arguments:?}: {}", ran.stderr);
