@@ -1,19 +1,18 @@
 //! `approve`, `deny` and `answer`: decisions on the tool calls of a wait, each by whoever may make it.
 
-use std::time::SystemTime;
-
 use clap::Args;
 
 use super::{
     args::Broker,
     exit::{self, Failure},
-    input::{JsonSource, PREFIX, TOKEN_HELP, TokenFile},
-    output, progress, record, time,
+    input::{CALL_HELP, JsonSource, PREFIX, TOKEN_HELP, TokenFile},
+    output, progress, record,
+    undecided::{self, Why},
     way::Way,
 };
 use crate::client::{
-    Answer, CallDecision, CallKind, Client, DeferredToolCall, DeferredToolRequests,
-    DeferredToolResults, Error, Question, Settled, State, Token, WaitInfo,
+    Answer, CallKind, Client, DeferredToolCall, DeferredToolRequests, DeferredToolResults,
+    Question, Settled, State, Token, WaitInfo,
 };
 
 /// Approve tool calls that wait for it, so that they run
@@ -24,7 +23,7 @@ use crate::client::{
 #[derive(Debug, Args)]
 #[command(
     after_help = TOKEN_HELP,
-    after_long_help = format!("{TOKEN_HELP}
+    after_long_help = format!("{TOKEN_HELP} {CALL_HELP}
 
 Examples:
   abeyance show abey_AQGT...                        # what is to be approved
@@ -51,7 +50,7 @@ pub(super) struct ApproveArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = TOKEN_HELP,
-    after_long_help = format!("{TOKEN_HELP}
+    after_long_help = format!("{TOKEN_HELP} {CALL_HELP}
 
 Examples:
   abeyance deny abey_AQGT... call_1 --message 'Over the limit.' --by bob
@@ -79,7 +78,7 @@ const DENIED: &str = "The tool call was denied.";
 #[derive(Debug, Args)]
 #[command(
     after_help = TOKEN_HELP,
-    after_long_help = format!("{TOKEN_HELP}
+    after_long_help = format!("{TOKEN_HELP} {CALL_HELP}
 
 A wait that asks a free question or for a form is answered by `abeyance resolve`; a call that needs an approval by `approve` or `deny`.
 
@@ -148,7 +147,7 @@ pub(super) async fn approve(args: ApproveArgs) -> Result<(), Failure> {
             (CallKind::Approval, Some(json)) => {
                 Ok(results.approve_with(&call.tool_call_id, json.as_str()))
             }
-            _ => Err(wrong_kind(call, &way)),
+            _ => Err(undecided::wrong_kind(call, &way)),
         })
         .await
 }
@@ -169,7 +168,7 @@ pub(super) async fn deny(args: DenyArgs) -> Result<(), Failure> {
             CallKind::External | CallKind::Question => {
                 Ok(results.failed(&call.tool_call_id, &args.message))
             }
-            _ => Err(wrong_kind(call, &way)),
+            _ => Err(undecided::wrong_kind(call, &way)),
         })
         .await
 }
@@ -199,7 +198,7 @@ pub(super) async fn answer(args: AnswerArgs) -> Result<(), Failure> {
             CallKind::External | CallKind::Question => {
                 Ok(results.value(&call.tool_call_id, value.as_str()))
             }
-            _ => Err(wrong_kind(call, &way)),
+            _ => Err(undecided::wrong_kind(call, &way)),
         })
         .await
 }
@@ -229,7 +228,7 @@ impl Order<'_> {
             let wait = self.describe(&client).await?;
             let requests = match &wait.question {
                 Some(Question::Deferred(requests)) if !requests.calls.is_empty() => requests,
-                _ => return Err(self.nothing_to_decide(&client, &wait).await),
+                _ => return Err(self.why(&client).nothing_asked(&wait).await),
             };
             let (calls, may_shrink) = self.meant(&wait, requests)?;
             let results = calls
@@ -251,8 +250,22 @@ impl Order<'_> {
                 {
                     overtaken += 1;
                 }
-                Err(error) => return Err(self.refused(&client, error, &calls).await),
+                Err(error) => {
+                    let failure = self.why(&client).refused(&error, &calls).await;
+                    return Err(match self.source {
+                        Some(source) => source.explain(failure, &error),
+                        None => failure,
+                    });
+                }
             }
+        }
+    }
+
+    fn why<'c>(&'c self, client: &'c Client) -> Why<'c> {
+        Why {
+            client,
+            token: self.token,
+            way: self.way,
         }
     }
 
@@ -283,7 +296,7 @@ impl Order<'_> {
             });
         };
         let none = "error: no call of this wait needs an approval";
-        Err(Failure::new(exit::REFUSED, none).and(hint(first, self.way)))
+        Err(Failure::new(exit::REFUSED, none).and(undecided::hint(first, self.way)))
     }
 
     fn tell(
@@ -324,108 +337,8 @@ impl Order<'_> {
         }
         Ok(calls)
     }
-
-    /// Tells why a decision was refused, and by whom it was decided otherwise.
-    async fn refused(&self, client: &Client, error: Error, calls: &[&DeferredToolCall]) -> Failure {
-        let failure = self.way.failure(error.clone());
-        let show = format!("hint: `{}` tells what is decided", self.way.command("show"));
-        let decided = async || {
-            let wait = client.describe(self.token).await.ok();
-            let decided = wait.and_then(|wait| wait.decided).unwrap_or_default();
-            decided.decisions
-        };
-        match (error.reason(), error.metadata("tool_call_id")) {
-            (Some("ALREADY_DECIDED"), Some(id)) => {
-                let decided = decided().await;
-                match decided.iter().find(|d| d.tool_call_id == id) {
-                    Some(decision) => {
-                        let line = format!("error: {} (ALREADY_DECIDED)", was(decision));
-                        let stays = "that stays, and nothing of this was recorded";
-                        Failure::new(exit::REFUSED, line).and(stays).and(show)
-                    }
-                    None => failure.and(show),
-                }
-            }
-            (Some("ALREADY_SETTLED"), _) => {
-                let decided = decided().await;
-                let is_meant = |d: &&CallDecision| {
-                    let mut calls = calls.iter();
-                    calls.any(|call| call.tool_call_id == d.tool_call_id)
-                };
-                let lines = decided.iter().filter(is_meant).map(was);
-                lines.fold(failure, |failure, line| failure.and(format!("  {line}")))
-            }
-            _ => match self.source {
-                Some(source) => source.explain(failure, &error),
-                None => failure,
-            },
-        }
-    }
-
-    /// Tells why nothing of this wait can be decided call by call.
-    async fn nothing_to_decide(&self, client: &Client, wait: &WaitInfo) -> Failure {
-        let refused = |what: String| Failure::new(exit::REFUSED, format!("error: {what}"));
-        let hint = |what: &str, json: &str| {
-            let command = |name| self.way.command(name);
-            match wait.state {
-                State::Pending => format!("hint: {what} `{} {json}`", command("resolve")),
-                _ => format!("hint: it has ended; `{}` tells how", command("show")),
-            }
-        };
-        let what = match &wait.question {
-            Some(Question::Deferred(_)) => {
-                let none = "this wait asks about no tool calls".to_owned();
-                return refused(none).and(hint("end it with", "'{}'"));
-            }
-            Some(Question::Form(_)) => "it asks for a form",
-            Some(Question::Json(_)) => "it asks a free question",
-            Some(_) => "it asks what this version of the program does not know",
-            None if self.is_question_pending(client, wait).await => {
-                let later = "the worker has not said yet what this wait asks".to_owned();
-                return refused(later).and("hint: try again in a moment");
-            }
-            None => "it has no question",
-        };
-        refused(format!("this wait is not about tool calls: {what}"))
-            .and(hint("answer it with", "JSON"))
-    }
-
-    /// Whether the question of a wait that has none is still to come. Only who attaches is told.
-    async fn is_question_pending(&self, client: &Client, wait: &WaitInfo) -> bool {
-        wait.state == State::Pending
-            && (client.attach(self.token).await).is_ok_and(|wait| wait.opened().question_pending)
-    }
-}
-
-/// `call_1 was denied by bob, 2026-11-30 12:30:00 (2s ago)`.
-fn was(decision: &CallDecision) -> String {
-    let what = progress::verb(decision.decision);
-    let what = progress::by(what, decision.answered_by.as_deref());
-    let when = time::at(decision.decide_time, SystemTime::now());
-    format!("{} was {what}, {when}", output::id(&decision.tool_call_id))
 }
 
 fn one_override() -> Failure {
     Failure::usage("--override-args goes with exactly one call; name it")
-}
-
-/// The call cannot be decided so.
-fn wrong_kind(call: &DeferredToolCall, way: &Way) -> Failure {
-    let id = output::id(&call.tool_call_id);
-    let needs = match call.kind {
-        CallKind::Approval => "needs an approval, not a result",
-        CallKind::External => "needs a result, not an approval",
-        CallKind::Question => "asks a question, and needs no approval",
-        _ => {
-            let unknown = "needs what this version of the program does not know";
-            return Failure::new(exit::PROTOCOL, format!("error: {id} {unknown}"));
-        }
-    };
-    Failure::new(exit::REFUSED, format!("error: {id} {needs}")).and(hint(call, way))
-}
-
-/// How such a call is decided.
-fn hint(call: &DeferredToolCall, way: &Way) -> String {
-    let [decide, deny] = way.decide(call);
-    format!("hint: {decide}, or {deny}")
 }

@@ -29,6 +29,10 @@ pub(super) const TOKEN_HELP: &str = "\
 The token: a first argument that begins with abey_ is the token. Without one it is read from --token-file, else from the \
 environment variable ABEYANCE_TOKEN; both keep it from other users of the machine, who can see arguments.";
 
+/// What help says besides where calls follow the token.
+pub(super) const CALL_HELP: &str = "\
+With the token elsewhere, a first argument that begins so and is not whole (abey_ and 44 characters) is the id of a call.";
+
 /// Whether a text has the form of a token.
 pub(super) fn is_token(text: &str) -> bool {
     text.strip_prefix(PREFIX).is_some_and(|rest| {

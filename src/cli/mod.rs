@@ -26,6 +26,7 @@ mod serve;
 mod settle;
 mod show;
 mod time;
+mod undecided;
 mod wait;
 mod watch;
 mod way;

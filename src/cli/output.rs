@@ -89,7 +89,7 @@ fn is_unsafe(c: char) -> bool {
         )
 }
 
-/// The id of a tool call, such that no two look alike: as it is if it has nothing but visible characters of ASCII, else in quotes and
+/// The id of a tool call, or a tool's name, such that no two look alike: as it is if it has nothing but visible characters of ASCII, else in quotes and
 /// with escapes for everything else.
 pub(super) fn id(id: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');

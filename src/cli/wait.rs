@@ -263,19 +263,15 @@ fn tell_opened(args: &WaitArgs, wait: &Wait, with_token: bool, asked: Option<&st
 /// How whoever gets the token answers, wherever that is.
 fn how_to_answer(args: &WaitArgs) -> String {
     let server = args.broker.flag_elsewhere();
-    let command = |name: &str| format!("abeyance {name}{server} TOKEN");
+    let show = format!("abeyance show{server} TOKEN");
+    let resolve = format!("abeyance resolve{server} TOKEN JSON");
     let asked = &args.spec.asked;
     if asked.asks_calls() {
-        let (approve, deny) = (command("approve"), command("deny"));
-        format!("decide   {approve}, {deny}; first {}", command("show"))
+        format!("decide   {show}, then abeyance approve, deny or answer, as it tells")
     } else if asked.asks_form() {
-        format!(
-            "answer   {} JSON; first {}",
-            command("resolve"),
-            command("show")
-        )
+        format!("answer   {resolve}; first {show}")
     } else {
-        format!("answer   {} JSON", command("resolve"))
+        format!("answer   {resolve}")
     }
 }
 

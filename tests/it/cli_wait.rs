@@ -206,7 +206,7 @@ async fn a_wait_that_was_asked_before_says_so_and_how_it_is_answered() {
                 "--calls",
                 r#"{"approvals": [{"tool_call_id": "a", "tool_name": "t"}]}"#,
             ],
-            "decide   abeyance approve --server URL TOKEN, abeyance deny --server URL TOKEN; first abeyance show --server URL TOKEN",
+            "decide   abeyance show --server URL TOKEN, then abeyance approve, deny or answer",
         ),
         (
             &["--form", "true"],

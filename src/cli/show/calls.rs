@@ -6,8 +6,7 @@ use super::page::Page;
 use crate::{
     cli::{
         json::{pretty, pretty_arguments},
-        output::{self, clean},
-        progress, time,
+        output, progress, time,
         way::Way,
     },
     client::{
@@ -25,7 +24,7 @@ pub(super) fn describe(
     now: SystemTime,
 ) {
     if requests.calls.is_empty() {
-        page.row("asked", "about no tool calls");
+        page.row("question", "asks about no tool calls");
         if wait.state == State::Pending {
             page.row("to end it", &format!("{} '{{}}'", way.command("resolve")));
         }
@@ -51,7 +50,8 @@ pub(super) fn describe(
             "call {} of {}: {}, {status}",
             at + 1,
             requests.calls.len(),
-            clean(&call.tool_name),
+            // As an id, so that it cannot pass for what is said behind it.
+            output::id(&call.tool_name),
         ));
         row_of_call(page, call);
         if let Some(decision) = decision {
