@@ -48,15 +48,15 @@ impl Way {
             true => TOKEN,
             false => &self.token,
         };
-        let id = quoted_id(id);
-        // What follows two dashes is no flag.
+        // What follows two dashes is no flag, and it is one in quotes too.
         let (before, behind) = match id.starts_with('-') {
             true => (format!("{flags} --"), ""),
             false => (String::new(), flags),
         };
         format!(
-            "abeyance {name}{}{token}{before} {id}{behind}{rest}",
-            self.server
+            "abeyance {name}{}{token}{before} {}{behind}{rest}",
+            self.server,
+            quoted_id(id)
         )
     }
 

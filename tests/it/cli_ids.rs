@@ -44,6 +44,9 @@ async fn a_pasted_command_decides_the_call_beside_which_it_stands() {
         "a b",
         "it's!",
         "-x",
+        "-x y",
+        "--by",
+        "-\u{202e}",
         "$(id)`id`\\",
         "abey_1",
     ];
