@@ -271,7 +271,16 @@ impl Order<'_> {
 
     async fn describe(&self, client: &Client) -> Result<WaitInfo, Failure> {
         let wait = client.describe(self.token).await;
-        wait.map_err(|e| self.way.failure(e))
+        wait.map_err(|e| {
+            let failure = self.way.failure(e.clone());
+            // It may be a call whose id has the form of a token.
+            match e.reason() {
+                Some("TOKEN_UNKNOWN") if self.common.token.is_overruled(self.token) => failure.and(
+                    "hint: the first argument was taken for the token; if it is the id of a call, give the token before it",
+                ),
+                _ => failure,
+            }
+        })
     }
 
     /// The calls that are meant, and whether that depends on which are pending.

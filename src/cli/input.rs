@@ -203,6 +203,13 @@ impl TokenFile {
             .map(Token::new))
     }
 
+    /// Whether the environment has another token than this one, which counts.
+    pub(super) fn is_overruled(&self, token: &Token) -> bool {
+        self.token_file.is_none()
+            && std::env::var(TOKEN_VARIABLE)
+                .is_ok_and(|other| !other.is_empty() && other != token.expose())
+    }
+
     /// Checks that token and JSON are not both to come from stdin.
     pub(super) fn leaves_stdin_to(&self, json: &JsonSource) -> Result<(), Failure> {
         if self.reads_stdin() && *json == JsonSource::Stdin {

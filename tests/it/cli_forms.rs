@@ -125,7 +125,7 @@ async fn a_watch_tells_each_decision() {
     let mut watch = broker
         .command(&["watch", "--json"])
         .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
+        .stderr(Stdio::null())
         .spawn()
         .expect("it starts");
     let mut lines = BufReader::new(watch.stdout.take().expect("piped")).lines();

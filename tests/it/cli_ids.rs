@@ -98,6 +98,12 @@ async fn an_id_that_begins_as_a_token_does_is_told_from_one() {
     assert_eq!(ran.code, 64, "{}", ran.stderr);
     tells(&ran.stderr, &["the form of one", "before it"]);
 
+    let mut command = broker.command(&["deny", &whole]);
+    command.env("ABEYANCE_TOKEN", &token);
+    let ran = run(command).await;
+    assert_eq!(ran.code, 65, "{}", ran.stderr);
+    tells(&ran.stderr, &["was taken for the token", "before it"]);
+
     let shown = ok(&broker, &["show", "--token-file", &path]).await;
     tells(&shown, &[&format!("abeyance approve TOKEN {whole}\n")]);
     let by_argument = ok(&broker, &["approve", &token, &whole]).await;
