@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{asked::Asked, exit::Failure, output::quoted};
+use super::{asked::Asked, exit::Failure, output::quoted, refusal};
 use crate::client::{Client, Filter, OpenOptions, Settings, State};
 
 /// Where the broker is.
@@ -28,7 +28,7 @@ pub(super) struct Broker {
 /// Names the broker where the command line does not.
 const SERVER_VARIABLE: &str = "ABEYANCE_SERVER";
 /// Where a broker listens unless it is told otherwise.
-pub(super) const DEFAULT_SERVER: &str = "http://127.0.0.1:2239";
+const DEFAULT_SERVER: &str = "http://127.0.0.1:2239";
 
 impl Broker {
     pub(super) fn client(&self) -> Result<Client, Failure> {
@@ -49,9 +49,17 @@ impl Broker {
         format!(" --server {}", quoted(&self.server))
     }
 
+    /// As [`Broker::flag`], for a command that is pasted elsewhere, where the environment may be another.
+    pub(super) fn flag_elsewhere(&self) -> String {
+        if self.server == DEFAULT_SERVER {
+            return String::new();
+        }
+        format!(" --server {}", quoted(&self.server))
+    }
+
     /// Tells an error of a call.
     pub(super) fn failure(&self, error: crate::client::Error) -> Failure {
-        Failure::at(&self.server, error)
+        refusal::failure(&self.server, error, "abeyance show")
     }
 }
 

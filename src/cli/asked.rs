@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::{exit::Failure, input::JsonSource};
-use crate::client::{DeferredToolRequestsJson, Form, Question};
+use super::{exit::Failure, input::JsonSource, refusal};
+use crate::client::{DeferredToolRequestsJson, Error, Form, Question};
 
 /// What is asked: at most one of the three.
 #[derive(Debug, Args)]
@@ -17,9 +17,10 @@ pub(super) struct Asked {
         group = "kind"
     )]
     question: Option<JsonSource>,
-    /// Tool calls that need a decision each, as Pydantic AI writes DeferredToolRequests: an object with `approvals` and `calls`, arrays of
-    /// tool calls with `tool_call_id`, `tool_name` and `args`. Decided by `approve`, `deny`, `answer`, or all at once by `resolve`. `wait`
-    /// prints DeferredToolResults, however it ends
+    /// Tool calls that need a decision each: what `TypeAdapter(DeferredToolRequests).dump_json` of Pydantic AI writes, an object with
+    /// `approvals` (calls that need one) and `calls` (external ones, whose result is made elsewhere; a question, where `_kinds` says so):
+    /// arrays of tool calls with `tool_call_id`, `tool_name` and `args`. Decided by `approve`, `deny`, `answer`, or all at once by
+    /// `resolve`. `wait` prints DeferredToolResults, however it ends
     #[arg(long, value_name = "JSON|@FILE|-", group = "kind")]
     calls: Option<JsonSource>,
     /// Let one answer of `resolve` leave tool calls undecided and still end the wait
@@ -28,10 +29,10 @@ pub(super) struct Asked {
     /// A form: the JSON Schema that the answer must fit. `true` fits anything
     #[arg(long, value_name = "JSON|@FILE|-", group = "kind")]
     form: Option<JsonSource>,
-    /// What the form asks, in words
+    /// What the form asks, in words; only with --form
     #[arg(long, value_name = "TEXT", requires = "form")]
     message: Option<String>,
-    /// What the form is about, as JSON
+    /// What the form is about, as JSON; only with --form
     #[arg(
         long,
         value_name = "JSON|@FILE|-",
@@ -50,6 +51,11 @@ impl Asked {
     /// Whether tool calls are.
     pub(super) fn asks_calls(&self) -> bool {
         self.calls.is_some()
+    }
+
+    /// Whether a form is.
+    pub(super) fn asks_form(&self) -> bool {
+        self.form.is_some()
     }
 
     /// Reads the question, if it is elsewhere.
@@ -77,5 +83,23 @@ impl Asked {
             form = form.payload(payload.read()?);
         }
         Ok(Some(form.into()))
+    }
+    /// Adds to a failure what to do about the JSON that the broker refused, if that can be guessed.
+    pub(super) fn explain(&self, failure: Failure, error: &Error) -> Failure {
+        let Some(fault) = error.violations().first() else {
+            return failure;
+        };
+        let place = refusal::place(&fault.field, error.reason().unwrap_or_default());
+        let source = match &*place {
+            "--question" => &self.question,
+            "--calls" => &self.calls,
+            "--form" => &self.form,
+            "--payload" => &self.payload,
+            _ => &None,
+        };
+        match source {
+            Some(source) => source.explain(failure, error),
+            None => failure,
+        }
     }
 }

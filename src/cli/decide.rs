@@ -1,22 +1,21 @@
 //! `approve`, `deny` and `answer`: decisions on the tool calls of a wait, each by whoever may make it.
 
-use std::time::SystemTime;
-
 use clap::Args;
 
 use super::{
     args::Broker,
     exit::{self, Failure},
-    input::{JsonSource, TOKEN_HELP, TokenFile},
-    output::{self, clean, quoted},
-    progress, record, time,
+    input::{CALL_HELP, JsonSource, PREFIX, TOKEN_HELP, TokenFile},
+    output, progress, record,
+    undecided::{self, Why},
+    way::Way,
 };
 use crate::client::{
-    Answer, CallKind, Client, DeferredToolCall, DeferredToolRequests, DeferredToolResults, Error,
+    Answer, CallKind, Client, DeferredToolCall, DeferredToolRequests, DeferredToolResults,
     Question, Settled, State, Token, WaitInfo,
 };
 
-/// Let tool calls run that wait for an approval
+/// Approve tool calls that wait for it, so that they run
 ///
 /// Approves the calls that are named, or without CALL each one whose approval is still pending. All of them are recorded or none. What is
 /// not named stays for somebody else to decide, and the worker goes on once the last call is decided. A decision is never overruled; the same
@@ -24,7 +23,7 @@ use crate::client::{
 #[derive(Debug, Args)]
 #[command(
     after_help = TOKEN_HELP,
-    after_long_help = format!("{TOKEN_HELP}
+    after_long_help = format!("{TOKEN_HELP} {CALL_HELP}
 
 Examples:
   abeyance show abey_AQGT...                        # what is to be approved
@@ -44,14 +43,14 @@ pub(super) struct ApproveArgs {
     common: Common,
 }
 
-/// Keep tool calls from running that wait for a decision
+/// Deny tool calls, so that they do not run
 ///
 /// Denies the calls that are named, or without CALL everything that is still pending: approvals are denied, and calls that need a result or
 /// an answer fail. The model is told the message. The run goes on, once the last call is decided; `fail` ends the wait instead.
 #[derive(Debug, Args)]
 #[command(
     after_help = TOKEN_HELP,
-    after_long_help = format!("{TOKEN_HELP}
+    after_long_help = format!("{TOKEN_HELP} {CALL_HELP}
 
 Examples:
   abeyance deny abey_AQGT... call_1 --message 'Over the limit.' --by bob
@@ -79,7 +78,7 @@ const DENIED: &str = "The tool call was denied.";
 #[derive(Debug, Args)]
 #[command(
     after_help = TOKEN_HELP,
-    after_long_help = format!("{TOKEN_HELP}
+    after_long_help = format!("{TOKEN_HELP} {CALL_HELP}
 
 A wait that asks a free question or for a form is answered by `abeyance resolve`; a call that needs an approval by `approve` or `deny`.
 
@@ -112,9 +111,17 @@ struct Common {
     broker: Broker,
 }
 
+impl Common {
+    fn split(&self, arguments: Vec<String>) -> Result<(Token, Way, Vec<String>), Failure> {
+        let given = self.token.split_calls(arguments)?;
+        let way = Way::new(&self.broker, &self.token, given.is_argument);
+        Ok((given.token, way, given.rest))
+    }
+}
+
 pub(super) async fn approve(args: ApproveArgs) -> Result<(), Failure> {
     let common = &args.common;
-    let (token, ids) = common.token.split(args.arguments)?;
+    let (token, way, ids) = common.split(args.arguments)?;
     let override_args = match &args.override_args {
         Some(source) => {
             common.token.leaves_stdin_to(source)?;
@@ -128,6 +135,7 @@ pub(super) async fn approve(args: ApproveArgs) -> Result<(), Failure> {
     let order = Order {
         common,
         token: &token,
+        way: &way,
         ids: &ids,
         all: |call| call.kind == CallKind::Approval,
         source: args.override_args.as_ref(),
@@ -139,16 +147,17 @@ pub(super) async fn approve(args: ApproveArgs) -> Result<(), Failure> {
             (CallKind::Approval, Some(json)) => {
                 Ok(results.approve_with(&call.tool_call_id, json.as_str()))
             }
-            _ => Err(wrong_kind(call)),
+            _ => Err(undecided::wrong_kind(call, &way)),
         })
         .await
 }
 
 pub(super) async fn deny(args: DenyArgs) -> Result<(), Failure> {
-    let (token, ids) = args.common.token.split(args.arguments)?;
+    let (token, way, ids) = args.common.split(args.arguments)?;
     let order = Order {
         common: &args.common,
         token: &token,
+        way: &way,
         ids: &ids,
         all: |_| true,
         source: None,
@@ -159,14 +168,14 @@ pub(super) async fn deny(args: DenyArgs) -> Result<(), Failure> {
             CallKind::External | CallKind::Question => {
                 Ok(results.failed(&call.tool_call_id, &args.message))
             }
-            _ => Err(wrong_kind(call)),
+            _ => Err(undecided::wrong_kind(call, &way)),
         })
         .await
 }
 
 pub(super) async fn answer(args: AnswerArgs) -> Result<(), Failure> {
     let common = &args.common;
-    let (token, mut ids) = common.token.split(args.arguments)?;
+    let (token, way, mut ids) = common.split(args.arguments)?;
     let (Some(source), 1) = (ids.pop(), ids.len()) else {
         return Err(Failure::usage(
             "a call and its value are needed: abeyance answer [TOKEN] CALL JSON; a free question or a form is answered by \
@@ -179,6 +188,7 @@ pub(super) async fn answer(args: AnswerArgs) -> Result<(), Failure> {
     let order = Order {
         common,
         token: &token,
+        way: &way,
         ids: &ids,
         all: |_| false,
         source: Some(&source),
@@ -188,7 +198,7 @@ pub(super) async fn answer(args: AnswerArgs) -> Result<(), Failure> {
             CallKind::External | CallKind::Question => {
                 Ok(results.value(&call.tool_call_id, value.as_str()))
             }
-            _ => Err(wrong_kind(call)),
+            _ => Err(undecided::wrong_kind(call, &way)),
         })
         .await
 }
@@ -197,6 +207,7 @@ pub(super) async fn answer(args: AnswerArgs) -> Result<(), Failure> {
 struct Order<'a> {
     common: &'a Common,
     token: &'a Token,
+    way: &'a Way,
     /// The calls that were named.
     ids: &'a [String],
     /// Those that are meant where none was.
@@ -215,7 +226,10 @@ impl Order<'_> {
         let mut overtaken = 0;
         loop {
             let wait = self.describe(&client).await?;
-            let requests = asked(&wait)?;
+            let requests = match &wait.question {
+                Some(Question::Deferred(requests)) if !requests.calls.is_empty() => requests,
+                _ => return Err(self.why(&client).nothing_asked(&wait).await),
+            };
             let (calls, may_shrink) = self.meant(&wait, requests)?;
             let results = calls
                 .iter()
@@ -236,14 +250,37 @@ impl Order<'_> {
                 {
                     overtaken += 1;
                 }
-                Err(error) => return Err(self.refused(&client, error).await),
+                Err(error) => {
+                    let failure = self.why(&client).refused(&error, &calls).await;
+                    return Err(match self.source {
+                        Some(source) => source.explain(failure, &error),
+                        None => failure,
+                    });
+                }
             }
+        }
+    }
+
+    fn why<'c>(&'c self, client: &'c Client) -> Why<'c> {
+        Why {
+            client,
+            token: self.token,
+            way: self.way,
         }
     }
 
     async fn describe(&self, client: &Client) -> Result<WaitInfo, Failure> {
         let wait = client.describe(self.token).await;
-        wait.map_err(|e| self.common.broker.failure(e))
+        wait.map_err(|e| {
+            let failure = self.way.failure(e.clone());
+            // It may be a call whose id has the form of a token.
+            match e.reason() {
+                Some("TOKEN_UNKNOWN") if self.common.token.is_overruled(self.token) => failure.and(
+                    "hint: the first argument was taken for the token; if it is the id of a call, give the token before it",
+                ),
+                _ => failure,
+            }
+        })
     }
 
     /// The calls that are meant, and whether that depends on which are pending.
@@ -253,7 +290,7 @@ impl Order<'_> {
         requests: &'r DeferredToolRequests,
     ) -> Result<(Vec<&'r DeferredToolCall>, bool), Failure> {
         if !self.ids.is_empty() {
-            return Ok((named(self.ids, requests)?, false));
+            return Ok((self.named(requests)?, false));
         }
         let all: Vec<_> = requests.calls.iter().filter(|c| (self.all)(c)).collect();
         let Some(first) = requests.calls.first().filter(|_| all.is_empty()) else {
@@ -268,7 +305,7 @@ impl Order<'_> {
             });
         };
         let none = "error: no call of this wait needs an approval";
-        Err(Failure::new(exit::REFUSED, none).and(hint(first)))
+        Err(Failure::new(exit::REFUSED, none).and(undecided::hint(first, self.way)))
     }
 
     fn tell(
@@ -283,101 +320,34 @@ impl Order<'_> {
         output::line(&progress::recorded(settled, requests, calls))
     }
 
-    /// Tells why a decision was refused, and by whom it was decided otherwise.
-    async fn refused(&self, client: &Client, error: Error) -> Failure {
-        let failure = self.common.broker.failure(error.clone());
-        let show = "hint: `abeyance show` tells what is decided";
-        match (error.reason(), error.metadata("tool_call_id")) {
-            (Some("ALREADY_DECIDED"), Some(id)) => {
-                let wait = client.describe(self.token).await.ok();
-                let decided = wait.and_then(|wait| wait.decided).unwrap_or_default();
-                match decided.decisions.iter().find(|d| d.tool_call_id == id) {
-                    Some(decision) => {
-                        let id = clean(&decision.tool_call_id);
-                        let what = progress::verb(decision.decision);
-                        let what = progress::by(what, decision.answered_by.as_deref());
-                        let when = time::at(decision.decide_time, SystemTime::now());
-                        let line = format!("error: {id} was {what}, {when} (ALREADY_DECIDED)");
-                        let stays = "that stays, and nothing of this was recorded";
-                        Failure::new(exit::REFUSED, line).and(stays).and(show)
-                    }
-                    None => failure.and(show),
-                }
+    /// The calls that were named, each once.
+    fn named<'r>(
+        &self,
+        requests: &'r DeferredToolRequests,
+    ) -> Result<Vec<&'r DeferredToolCall>, Failure> {
+        let mut calls: Vec<&DeferredToolCall> = Vec::new();
+        for id in self.ids {
+            let call = requests.calls.iter().find(|c| c.tool_call_id == *id);
+            let Some(call) = call else {
+                let known: Vec<_> = requests.calls.iter().map(|c| &*c.tool_call_id).collect();
+                // It may be a token that stands in the wrong place.
+                let shown = output::without_tokens(id);
+                let unknown = format!("error: this wait has no call {}", output::id(&shown));
+                let known = format!("hint: its calls are {}", progress::names(&known));
+                let failure = Failure::new(exit::REFUSED, unknown).and(known);
+                return Err(match id.trim().starts_with(PREFIX) {
+                    true => failure.and("hint: if that is meant to be a token, it is not whole"),
+                    false => failure,
+                });
+            };
+            if calls.iter().all(|c| c.tool_call_id != *id) {
+                calls.push(call);
             }
-            (Some("ALREADY_SETTLED"), _) => failure.and("hint: `abeyance show` tells how it ended"),
-            _ => match self.source {
-                Some(source) => source.explain(failure, &error),
-                None => failure,
-            },
         }
+        Ok(calls)
     }
-}
-
-/// The tool calls that the wait asks about.
-fn asked(wait: &WaitInfo) -> Result<&DeferredToolRequests, Failure> {
-    let what = match &wait.question {
-        Some(Question::Deferred(requests)) => return Ok(requests),
-        Some(Question::Form(_)) => "it asks for a form",
-        Some(Question::Json(_)) => "it asks a free question",
-        Some(_) => "it asks what this version of the program does not know",
-        None => "it has no question, or its question is not set yet",
-    };
-    let failure = Failure::new(
-        exit::REFUSED,
-        format!("error: this wait is not about tool calls: {what}"),
-    );
-    Err(failure.and("hint: answer it with `abeyance resolve TOKEN JSON`"))
-}
-
-/// The calls with these ids, each once.
-fn named<'r>(
-    ids: &[String],
-    requests: &'r DeferredToolRequests,
-) -> Result<Vec<&'r DeferredToolCall>, Failure> {
-    let mut calls: Vec<&DeferredToolCall> = Vec::new();
-    for id in ids {
-        let call = requests.calls.iter().find(|c| c.tool_call_id == *id);
-        let Some(call) = call else {
-            let known: Vec<_> = requests.calls.iter().map(|c| &*c.tool_call_id).collect();
-            // It may be a token that stands in the wrong place.
-            let id = super::input::without_tokens(id);
-            let unknown = format!("error: this wait has no call {}", quoted(&clean(&id)));
-            return Err(Failure::new(exit::REFUSED, unknown)
-                .and(format!("hint: its calls are {}", progress::names(&known))));
-        };
-        if calls.iter().all(|c| c.tool_call_id != *id) {
-            calls.push(call);
-        }
-    }
-    Ok(calls)
 }
 
 fn one_override() -> Failure {
     Failure::usage("--override-args goes with exactly one call; name it")
-}
-
-/// The call cannot be decided so.
-fn wrong_kind(call: &DeferredToolCall) -> Failure {
-    let id = clean(&call.tool_call_id);
-    let needs = match call.kind {
-        CallKind::Approval => "needs an approval, not a result",
-        CallKind::External => "needs a result, not an approval",
-        CallKind::Question => "asks a question, and needs no approval",
-        _ => {
-            let unknown = "needs what this version of the program does not know";
-            return Failure::new(exit::PROTOCOL, format!("error: {id} {unknown}"));
-        }
-    };
-    Failure::new(exit::REFUSED, format!("error: {id} {needs}")).and(hint(call))
-}
-
-/// How such a call is decided.
-fn hint(call: &DeferredToolCall) -> String {
-    let id = clean(&call.tool_call_id);
-    match call.kind {
-        CallKind::Approval => {
-            format!("hint: abeyance approve TOKEN {id}, or abeyance deny TOKEN {id}")
-        }
-        _ => format!("hint: abeyance answer TOKEN {id} JSON, or abeyance deny TOKEN {id}"),
-    }
 }

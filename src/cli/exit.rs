@@ -2,10 +2,7 @@
 
 use std::process::ExitCode;
 
-use tonic::Code;
-
-use super::output::clean;
-use crate::client::{Error, Violation};
+use super::output::{self, without_secrets};
 
 /// The wait was failed by the answering side.
 pub(super) const FAILED: u8 = 3;
@@ -37,7 +34,7 @@ Exit codes:
   3   `wait`: the answering side failed the wait; the reason is on stderr
   4   `wait`: the wait expired
   5   `wait`: the wait was cancelled; also by Ctrl-C or SIGTERM, where it was opened without --key
-      after 3, 4 and 5 of a wait about tool calls: the denials to go on with are on stdout
+      after 3, 4 and 5 of a wait about tool calls: the results to go on with are on stdout
   64  the command line is wrong
   65  refused: no such wait, settled already, not JSON, an answer that does not fit ...
   66  a file that was named cannot be read
@@ -108,70 +105,11 @@ impl Failure {
         self.code
     }
 
-    /// Tells it on stderr and returns the exit code.
+    /// Tells it on stderr, where no token may get to, and returns the exit code.
     pub(super) fn report(self) -> ExitCode {
         for line in &self.lines {
-            super::output::note(line);
+            output::note(without_secrets(line));
         }
         self.code.into()
-    }
-
-    /// As `From<Error>`, with the address in the message where the broker cannot be reached.
-    pub(super) fn at(server: &str, error: Error) -> Self {
-        let Error::Unavailable(refusal) = &error else {
-            return error.into();
-        };
-        let failure = Self::new(
-            UNAVAILABLE,
-            format!(
-                "error: the broker at {server} cannot be reached: {}",
-                clean(&refusal.message)
-            ),
-        );
-        if refusal.reason.is_some() {
-            // It was reached, and says itself why it cannot serve.
-            return failure;
-        }
-        failure.and(
-            "hint: is it running? `abeyance serve` starts one; --server or ABEYANCE_SERVER names another",
-        )
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        let code = match &error {
-            Error::InvalidUrl { .. } => USAGE,
-            Error::Unavailable(_) => UNAVAILABLE,
-            Error::Refused(refusal) if refusal.code == Code::Unimplemented => PROTOCOL,
-            Error::Refused(_) => REFUSED,
-            _ => PROTOCOL,
-        };
-        let message = error.to_string();
-        let violations = error.violations();
-        // What does not fit is told fault by fault below. Otherwise the message may have told the only one already.
-        let headline = match (error.reason(), violations) {
-            (_, []) => message,
-            (Some("INVALID_ANSWER"), _) => {
-                "the answer does not fit what is asked, and nothing was recorded (INVALID_ANSWER)"
-                    .to_owned()
-            }
-            (_, [only]) if message.contains(&only.description) => {
-                return Self::new(code, format!("error: {}", clean(&message)));
-            }
-            _ => message,
-        };
-        let mut failure = Self::new(code, format!("error: {}", clean(&headline)));
-        for Violation {
-            field, description, ..
-        } in violations
-        {
-            let place = match field.as_str() {
-                "" => String::new(),
-                field => format!("{}: ", clean(field)),
-            };
-            failure = failure.and(format!("  {place}{}", clean(description)));
-        }
-        failure
     }
 }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use clap::Args;
+use serde::de::IgnoredAny;
 
 use super::{
     exit::{self, Failure},
@@ -17,7 +18,9 @@ use super::{
 use crate::client::{Error, Token};
 
 /// What every token begins with.
-const PREFIX: &str = "abey_";
+pub(super) const PREFIX: &str = "abey_";
+/// How many characters of base64url follow.
+const TOKEN_CHARACTERS: usize = 44;
 /// Holds the token where the command line names none.
 pub(super) const TOKEN_VARIABLE: &str = "ABEYANCE_TOKEN";
 
@@ -25,6 +28,26 @@ pub(super) const TOKEN_VARIABLE: &str = "ABEYANCE_TOKEN";
 pub(super) const TOKEN_HELP: &str = "\
 The token: a first argument that begins with abey_ is the token. Without one it is read from --token-file, else from the \
 environment variable ABEYANCE_TOKEN; both keep it from other users of the machine, who can see arguments.";
+
+/// What help says besides where calls follow the token.
+pub(super) const CALL_HELP: &str = "\
+With the token elsewhere, a first argument that begins so and is not whole (abey_ and 44 characters) is the id of a call.";
+
+/// Whether a text has the form of a token.
+pub(super) fn is_token(text: &str) -> bool {
+    text.strip_prefix(PREFIX).is_some_and(|rest| {
+        rest.len() == TOKEN_CHARACTERS && rest.chars().all(output::is_base64url)
+    })
+}
+
+/// What the arguments of a command say.
+pub(super) struct Given {
+    pub(super) token: Token,
+    /// Whether the token is one of them.
+    pub(super) is_argument: bool,
+    /// Those behind the token.
+    pub(super) rest: Vec<String>,
+}
 
 /// JSON text, or where it is.
 #[derive(Clone, PartialEq, Eq)]
@@ -74,8 +97,9 @@ impl JsonSource {
 
     /// Adds to a failure what to do about this text, if the broker refused it as no JSON and that can be guessed.
     pub(super) fn explain(&self, failure: Failure, error: &Error) -> Failure {
+        // Among decisions on tool calls it is one fault of the answer.
         match (error.reason(), self.hint()) {
-            (Some("INVALID_JSON"), Some(hint)) => failure.and(hint),
+            (Some("INVALID_JSON" | "INVALID_ANSWER"), Some(hint)) => failure.and(hint),
             _ => failure,
         }
     }
@@ -86,9 +110,10 @@ impl JsonSource {
             && text.chars().count() <= 60
             && !text.starts_with(['{', '[', '"', '\''])
             && !text.contains('\'')
-            && !text.chars().any(char::is_control);
+            && !text.chars().any(char::is_control)
+            && serde_json::from_str::<IgnoredAny>(text).is_err();
         bare.then(|| {
-            let quoted = serde_json::Value::from(without_tokens(text));
+            let quoted = serde_json::Value::from(output::without_tokens(text));
             format!("hint: JSON text is in double quotes, and the shell takes those away; write '{quoted}'")
         })
     }
@@ -104,10 +129,12 @@ pub(super) struct TokenFile {
 
 impl TokenFile {
     /// Splits `arguments` into the token and the rest, by the rules of [`TOKEN_HELP`].
-    pub(super) fn split(&self, arguments: Vec<String>) -> Result<(Token, Vec<String>), Failure> {
+    pub(super) fn split(&self, arguments: Vec<String>) -> Result<Given, Failure> {
         let mut arguments = arguments.into_iter().peekable();
         // White space around it was caught when it was copied.
-        let token = match arguments.next_if(|first| first.trim().starts_with(PREFIX)) {
+        let argument = arguments.next_if(|first| first.trim().starts_with(PREFIX));
+        let is_argument = argument.is_some();
+        let token = match argument {
             Some(token) => Token::new(token.trim()),
             None => match (self.elsewhere()?, arguments.peek()) {
                 (Some(token), _) => token,
@@ -115,14 +142,41 @@ impl TokenFile {
                 (None, Some(first)) => return Err(not_a_token(first)),
             },
         };
-        Ok((token, arguments.collect()))
+        Ok(Given {
+            token,
+            is_argument,
+            rest: arguments.collect(),
+        })
+    }
+
+    /// As [`TokenFile::split`] where ids of calls follow the token, and may begin as a token does. One that comes first is an id if
+    /// the token is elsewhere; unless it has the whole form of a token.
+    pub(super) fn split_calls(&self, arguments: Vec<String>) -> Result<Given, Failure> {
+        let first = arguments.first().map_or("", |first| first.trim());
+        if is_token(first) && self.token_file.is_some() {
+            return Err(Failure::usage(
+                "--token-file names a token, and the first argument has the form of one; if it is the id of a call, give the \
+                 token before it, and not by --token-file",
+            ));
+        }
+        if first.starts_with(PREFIX)
+            && !is_token(first)
+            && let Some(token) = self.elsewhere()?
+        {
+            return Ok(Given {
+                token,
+                is_argument: false,
+                rest: arguments,
+            });
+        }
+        self.split(arguments)
     }
 
     /// As [`TokenFile::split`] for a command that takes nothing but the token.
     pub(super) fn only(&self, argument: Option<String>) -> Result<Token, Failure> {
-        let (token, rest) = self.split(argument.into_iter().collect())?;
-        match rest.first() {
-            None => Ok(token),
+        let given = self.split(argument.into_iter().collect())?;
+        match given.rest.first() {
+            None => Ok(given.token),
             Some(_) => Err(Failure::usage(
                 "the argument is no token: a token begins with abey_",
             )),
@@ -149,6 +203,13 @@ impl TokenFile {
             .map(Token::new))
     }
 
+    /// Whether the environment has another token than this one, which counts.
+    pub(super) fn is_overruled(&self, token: &Token) -> bool {
+        self.token_file.is_none()
+            && std::env::var(TOKEN_VARIABLE)
+                .is_ok_and(|other| !other.is_empty() && other != token.expose())
+    }
+
     /// Checks that token and JSON are not both to come from stdin.
     pub(super) fn leaves_stdin_to(&self, json: &JsonSource) -> Result<(), Failure> {
         if self.reads_stdin() && *json == JsonSource::Stdin {
@@ -161,16 +222,16 @@ impl TokenFile {
         self.token_file.as_deref() == Some(Path::new("-"))
     }
 
-    /// The token as it stands in a command that is shown: never the token itself. Nothing, with the space before it, where the
-    /// next command finds it in the environment.
-    pub(super) fn word(&self, is_argument: bool) -> String {
+    /// Where the token is, as it stands in a command that is shown, with the space before it: nothing where the next command finds
+    /// it in the environment. `None` where it came from stdin.
+    pub(super) fn word(&self) -> Option<String> {
         match &self.token_file {
-            _ if is_argument => " TOKEN".to_owned(),
-            Some(path) if !self.reads_stdin() => {
-                format!(" --token-file {}", output::quoted(&path.to_string_lossy()))
-            }
-            Some(_) => " TOKEN".to_owned(),
-            None => String::new(),
+            None => Some(String::new()),
+            Some(_) if self.reads_stdin() => None,
+            Some(path) => Some(format!(
+                " --token-file {}",
+                output::quoted(&path.to_string_lossy())
+            )),
         }
     }
 }
@@ -224,28 +285,18 @@ fn utf8(bytes: Vec<u8>, source: &str) -> Result<String, Failure> {
     })
 }
 
-/// The text with a mark in place of each token.
-pub(super) fn without_tokens(text: &str) -> String {
-    let mut parts = text.split(PREFIX);
-    let mut shown = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let rest = part.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || "-_".contains(c));
-        shown.extend([PREFIX, "…", rest]);
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn no_token_is_left_in_a_text() {
-        assert_eq!(
-            without_tokens("unexpected 'abey_A-b_9' and abey_Zz, found"),
-            "unexpected 'abey_…' and abey_…, found"
-        );
-        assert_eq!(without_tokens("unexpected '-x'"), "unexpected '-x'");
+    fn a_token_has_one_form() {
+        let token = |rest: &str| is_token(&format!("abey_{rest}"));
+        assert!(token(&"Aa0_-".repeat(9)[..44]));
+        assert!(!token(&"A".repeat(43)));
+        assert!(!token(&"A".repeat(45)));
+        assert!(!token(&"ü".repeat(22)));
+        assert!(!is_token(&"A".repeat(49)));
     }
 
     #[test]
@@ -261,7 +312,7 @@ mod tests {
         let hint = |text: &str| JsonSource::Text(text.to_owned()).hint();
         assert!(hint("yes").unwrap().ends_with(r#"write '"yes"'"#));
         assert!(hint("yes, do it").is_some());
-        for text in ["{\"a\":", "[1,", "\"a", "", "it's"] {
+        for text in ["{\"a\":", "[1,", "\"a", "", "it's", "5", "true"] {
             assert_eq!(hint(text), None, "{text}");
         }
     }

@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::watch;
 
 use super::{
-    output::{clean, note},
+    output::{clean, note, without_secrets},
     progress::Teller,
     time,
 };
@@ -92,7 +92,10 @@ impl Line {
 /// The lines about decisions that were not told yet.
 fn news(decided: &mut watch::Receiver<Option<Decided>>, teller: &mut Teller) -> Vec<String> {
     match &*decided.borrow_and_update() {
-        Some(decided) => teller.news(decided),
+        Some(decided) => {
+            let news = teller.news(decided);
+            news.iter().map(|line| without_secrets(line)).collect()
+        }
         None => Vec::new(),
     }
 }

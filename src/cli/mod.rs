@@ -21,12 +21,15 @@ mod outcome;
 mod output;
 mod progress;
 mod record;
+mod refusal;
 mod serve;
 mod settle;
 mod show;
 mod time;
+mod undecided;
 mod wait;
 mod watch;
+mod way;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -42,8 +45,8 @@ use exit::Failure;
     about = "Holds a wait until somebody answers it",
     long_about = "Holds a wait until somebody answers it.\n\nA worker opens a wait and gets a token. Whoever gets the token \
                   handed can answer, from anywhere and at any time; the worker gets the answer, through disconnects and \
-                  restarts.\n\nA wait may ask for anything in JSON, for a form to be filled in, or for approvals: leave to run the \
-                  tool calls of an AI agent, each decided by whoever may.",
+                  restarts.\n\nA wait may ask for anything in JSON, for a form to be filled in, or for the tool calls of an \
+                  AI agent to be approved, each by whoever may.",
     after_help = "Try it, with two terminals:\n  abeyance serve\n  abeyance wait --name lunch      # prints a token, and waits\n  \
                   abeyance resolve TOKEN '\"soup\"'\n\nApprovals: abeyance wait --name refund --calls @requests.json; then show, \
                   approve, deny or answer",
@@ -98,7 +101,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// repeated: stderr often ends in a log.
 fn tell(error: &clap::Error) {
     let text = error.to_string();
-    let shown = input::without_tokens(&text);
+    let shown = output::without_tokens(&text);
     if error.use_stderr() && shown != text {
         output::note(shown.trim_end());
     } else {

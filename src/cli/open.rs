@@ -41,7 +41,7 @@ pub(super) async fn run(args: OpenArgs) -> Result<(), Failure> {
     let wait = client
         .open(name, options)
         .await
-        .map_err(|e| args.broker.failure(e))?;
+        .map_err(|e| args.spec.asked.explain(args.broker.failure(e.clone()), &e))?;
     let opened = &wait.opened;
 
     if args.json {

@@ -1,6 +1,6 @@
 //! What is decided so far, in words.
 
-use super::output::clean;
+use super::output::{self, clean};
 use crate::client::{
     CallDecision, CallKind, Decided, Decision, DeferredToolCall, DeferredToolRequests, Settled,
     State, WaitInfo,
@@ -40,7 +40,7 @@ pub(super) fn by(decision: &str, answered_by: Option<&str>) -> String {
 /// `call_1 approved by alice`.
 pub(super) fn told(decision: &CallDecision) -> String {
     let what = by(verb(decision.decision), decision.answered_by.as_deref());
-    format!("{} {what}", clean(&decision.tool_call_id))
+    format!("{} {what}", output::id(&decision.tool_call_id))
 }
 
 /// `1 of 2 decided`.
@@ -77,7 +77,7 @@ const NAMED: usize = 8;
 
 /// `call_1, call_2 and 3 more`.
 pub(super) fn names(ids: &[&str]) -> String {
-    let named: Vec<_> = ids.iter().take(NAMED).map(|id| clean(id)).collect();
+    let named: Vec<_> = ids.iter().take(NAMED).map(|id| output::id(id)).collect();
     let named = named.join(", ");
     match ids.len().saturating_sub(NAMED) {
         0 => named,
@@ -119,8 +119,10 @@ pub(super) fn recorded(
 
 /// `approved call_1`.
 fn done(decision: &CallDecision) -> String {
-    let id = clean(&decision.tool_call_id);
+    let id = output::id(&decision.tool_call_id);
     match decision.decision {
+        // Of the commands, only `deny` makes a call fail.
+        Decision::Failed => format!("denied {id} (the call fails)"),
         Decision::ApprovedWithOverride => format!("approved {id} with other arguments"),
         decision => format!("{} {id}", verb(decision)),
     }

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::{progress, time::rfc3339};
 use crate::client::{
-    self, Decided, DeferredToolRequests, ExpiryCause, OpenedWait, Outcome, Question, Verdict,
-    WaitInfo,
+    self, Approval, CallResult, Decided, DeferredToolRequests, DeferredToolResults, ExpiryCause,
+    OpenedWait, Outcome, Question, Verdict, WaitInfo,
 };
 
 /// What `open --json` prints.
@@ -170,6 +170,10 @@ impl<'a> Wait<'a> {
             Some(Question::Form(form)) => Some(form),
             _ => None,
         };
+        let results = match &wait.outcome {
+            Some(outcome) => outcome.results.as_ref(),
+            None => wait.decisions.as_ref(),
+        };
         Self {
             wait_id: &wait.wait_id,
             namespace: &wait.namespace,
@@ -188,7 +192,8 @@ impl<'a> Wait<'a> {
             question_json: wait.question_json(),
             deferred: requests.map(Deferred::new),
             form: form.map(Form::new),
-            progress: (wait.decided.as_ref()).map(|decided| Progress::new(decided, requests)),
+            progress: (wait.decided.as_ref())
+                .map(|decided| Progress::new(decided, requests, results)),
             outcome: wait.outcome.as_ref().map(Ended::new),
         }
     }
@@ -270,6 +275,59 @@ struct CallDecision<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     answered_by: Option<&'a str>,
     decide_time: String,
+    #[serde(flatten)]
+    sent: Sent<'a>,
+}
+
+/// What came with a decision.
+#[derive(Debug, Default, Serialize)]
+struct Sent<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    override_args_json: Option<&'a str>,
+    /// What the model is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    return_value_json: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_json: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    return_metadata_json: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    tools: &'a [String],
+    /// What the tool is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata_json: Option<&'a str>,
+}
+
+impl<'a> Sent<'a> {
+    fn of(id: &str, results: &'a DeferredToolResults) -> Self {
+        let mut sent = Self {
+            metadata_json: results.metadata_json.get(id).map(String::as_str),
+            ..Self::default()
+        };
+        match results.approvals.get(id) {
+            Some(Approval::Approved { override_args_json }) => {
+                sent.override_args_json = override_args_json.as_deref();
+            }
+            Some(Approval::Denied { message }) => sent.message = message.as_deref(),
+            _ => {}
+        }
+        match results.calls.get(id) {
+            Some(CallResult::Value(json)) => sent.return_value_json = Some(json),
+            Some(CallResult::Return(value)) => {
+                sent.return_value_json = Some(&value.return_value_json);
+                sent.content_json = value.content_json.as_deref();
+                sent.return_metadata_json = value.metadata_json.as_deref();
+                sent.tools = &value.tools;
+            }
+            Some(CallResult::Failed(message) | CallResult::Retry(message)) => {
+                sent.message = Some(message);
+            }
+            _ => {}
+        }
+        sent
+    }
 }
 
 impl<'a> Progress<'a> {
@@ -282,12 +340,20 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn new(decided: &'a Decided, requests: Option<&'a DeferredToolRequests>) -> Self {
+    /// `results`: what came with the decisions, where that is known.
+    fn new(
+        decided: &'a Decided,
+        requests: Option<&'a DeferredToolRequests>,
+        results: Option<&'a DeferredToolResults>,
+    ) -> Self {
         let decisions = decided.decisions.iter().map(|decision| CallDecision {
             tool_call_id: &decision.tool_call_id,
             decision: decision.decision.name(),
             answered_by: decision.answered_by.as_deref(),
             decide_time: rfc3339(decision.decide_time),
+            sent: results.map_or_else(Sent::default, |results| {
+                Sent::of(&decision.tool_call_id, results)
+            }),
         });
         Self {
             decided: Some(decisions.collect()),
@@ -323,7 +389,8 @@ impl<'a> Settled<'a> {
             settle_time: settled.settle_time.map(rfc3339),
             replayed: settled.replayed,
             answered_by: settled.answered_by.as_deref(),
-            progress: (settled.decided.as_ref()).map(|decided| Progress::new(decided, requests)),
+            progress: (settled.decided.as_ref())
+                .map(|decided| Progress::new(decided, requests, None)),
         }
     }
 }

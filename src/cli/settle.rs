@@ -10,6 +10,7 @@ use super::{
     exit::Failure,
     input::{JsonSource, TOKEN_HELP, TokenFile},
     outcome, output, progress, record, time,
+    way::Way,
 };
 use crate::client::{Answer, Settled, State};
 
@@ -60,12 +61,15 @@ pub(super) struct ResolveArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = TOKEN_HELP,
-    override_usage = "abeyance fail [OPTIONS] [TOKEN] <REASON>"
+    override_usage = "abeyance fail [OPTIONS] [TOKEN] <REASON|--reason TEXT>"
 )]
 pub(super) struct FailArgs {
     /// The token, unless it comes from elsewhere, and why, for people
     #[arg(value_name = "ARGUMENT", num_args = 0..=2, allow_negative_numbers = true, hide = true)]
     arguments: Vec<String>,
+    /// Why, for people; the same as the argument
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
     /// A name for the kind of failure that programs may branch on
     #[arg(long = "type", value_name = "TYPE")]
     error_type: Option<String>,
@@ -121,28 +125,39 @@ pub(super) struct CancelArgs {
 }
 
 pub(super) async fn resolve(args: ResolveArgs) -> Result<(), Failure> {
-    let (token, mut rest) = args.token.split(args.arguments)?;
-    let answer = one(&mut rest, "the answer is missing: JSON, @FILE or -")?;
+    let given = args.token.split(args.arguments)?;
+    let way = Way::new(&args.broker, &args.token, given.is_argument);
+    let answer = one(given.rest)?
+        .ok_or_else(|| Failure::usage("the answer is missing: JSON, @FILE or -"))?;
     let Ok(answer) = answer.parse::<JsonSource>();
     args.token.leaves_stdin_to(&answer)?;
-    let mut given = Answer::json(answer.read()?);
+    let mut body = Answer::json(answer.read()?);
     if args.partial {
-        given = given.partial();
+        body = body.partial();
     }
     if let Some(who) = args.by {
-        given = given.by(who);
+        body = body.by(who);
     }
     let client = args.broker.client()?;
     let settled = client
-        .resolve(&token, given)
+        .resolve(&given.token, body)
         .await
-        .map_err(|e| answer.explain(args.broker.failure(e.clone()), &e))?;
+        .map_err(|e| answer.explain(way.failure(e.clone()), &e))?;
     tell(&settled, args.json)
 }
 
 pub(super) async fn fail(args: FailArgs) -> Result<(), Failure> {
-    let (token, mut rest) = args.token.split(args.arguments)?;
-    let reason = one(&mut rest, "the reason is missing")?;
+    let given = args.token.split(args.arguments)?;
+    let way = Way::new(&args.broker, &args.token, given.is_argument);
+    let reason = match (one(given.rest)?, args.reason) {
+        (Some(reason), None) | (None, Some(reason)) => reason,
+        (None, None) => return Err(Failure::usage("the reason is missing")),
+        (Some(_), Some(_)) => {
+            return Err(Failure::usage(
+                "the reason is given twice: as an argument and by --reason",
+            ));
+        }
+    };
     let details = match &args.details {
         Some(details) => {
             args.token.leaves_stdin_to(details)?;
@@ -153,15 +168,15 @@ pub(super) async fn fail(args: FailArgs) -> Result<(), Failure> {
     let client = args.broker.client()?;
     let settled = client
         .fail(
-            &token,
+            &given.token,
             &reason,
             args.error_type.as_deref(),
             details.as_deref(),
         )
         .await
         .map_err(|e| match &args.details {
-            Some(source) => source.explain(args.broker.failure(e.clone()), &e),
-            None => args.broker.failure(e),
+            Some(source) => source.explain(way.failure(e.clone()), &e),
+            None => way.failure(e),
         })?;
     tell(&settled, args.json)
 }
@@ -171,13 +186,14 @@ pub(super) async fn heartbeat(args: HeartbeatArgs) -> Result<(), Failure> {
     struct Alive {
         heartbeat_expire_time: Option<String>,
     }
+    let way = Way::new(&args.broker, &args.token, args.argument.is_some());
     let token = args.token.only(args.argument)?;
     let until = args
         .broker
         .client()?
         .heartbeat(&token)
         .await
-        .map_err(|e| args.broker.failure(e))?;
+        .map_err(|e| way.failure(e))?;
     if args.json {
         return output::json(&Alive {
             heartbeat_expire_time: until.map(time::rfc3339),
@@ -190,13 +206,14 @@ pub(super) async fn heartbeat(args: HeartbeatArgs) -> Result<(), Failure> {
 }
 
 pub(super) async fn cancel(args: CancelArgs) -> Result<(), Failure> {
+    let way = Way::new(&args.broker, &args.token, args.argument.is_some());
     let token = args.token.only(args.argument)?;
     let recorded = args
         .broker
         .client()?
         .cancel(&token, &args.reason)
         .await
-        .map_err(|e| args.broker.failure(e))?;
+        .map_err(|e| way.failure(e))?;
     if args.json {
         return output::json(&record::Ended::new(&recorded));
     }
@@ -232,13 +249,12 @@ fn words(settled: &Settled, now: SystemTime) -> String {
     }
 }
 
-/// The one argument beside the token. Its text is not shown: a mistyped token is a secret all the same.
-fn one(rest: &mut Vec<String>, missing: &str) -> Result<String, Failure> {
-    match (rest.pop(), rest.is_empty()) {
-        (Some(argument), true) => Ok(argument),
-        (Some(_), false) => Err(Failure::usage(
+/// The one argument beside the token, if it is there. Its text is not shown: a mistyped token is a secret all the same.
+fn one(mut rest: Vec<String>) -> Result<Option<String>, Failure> {
+    if rest.len() > 1 {
+        return Err(Failure::usage(
             "the first of two arguments must be the token, which begins with abey_",
-        )),
-        (None, _) => Err(Failure::usage(missing)),
+        ));
     }
+    Ok(rest.pop())
 }

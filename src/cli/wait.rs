@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::{
-    args::{Broker, DEFAULT_SERVER, Namespace, Spec},
+    args::{Broker, Namespace, Spec},
     ask::Ask,
     exit::{self, Failure},
     input::{TokenFile, no_token},
@@ -22,7 +22,7 @@ use super::{
     output::{self, quoted},
     time,
 };
-use crate::client::{self, Client, Outcome, Token, Verdict, Wait, WaitError};
+use crate::client::{self, Client, Outcome, State, Token, Verdict, Wait, WaitError};
 
 /// Open a wait, or attach to one, and print the answer when it comes
 ///
@@ -30,7 +30,8 @@ use crate::client::{self, Client, Outcome, Token, Verdict, Wait, WaitError};
 /// attaches to one that is there. The answer's JSON goes to stdout byte for byte, and nothing else does.
 ///
 /// A wait about tool calls (--calls) has results however it ends: they go to stdout as Pydantic AI reads DeferredToolResults, also where it
-/// failed, expired or was cancelled, with every call denied that nobody decided. Each decision is told on stderr as it comes.
+/// failed, expired or was cancelled, with every call denied that nobody decided. Each decision is told on stderr as it comes; the last one
+/// comes as the outcome.
 ///
 /// With --ask the command is run beside the open stream, to hand the token on: by mail, by a chat message, to another program.
 /// Without it the token is printed on stderr. Once it is handed on the wait is marked asked, and not asked again by whoever
@@ -179,7 +180,10 @@ async fn attach(args: &WaitArgs, target: &Target, client: &Client) -> Result<Wai
         Target::Key(key) => client.attach_by_key(namespace, key).await,
         Target::Token(token) => client.attach(token).await,
     };
-    attached.map_err(|e| args.broker.failure(e))
+    attached.map_err(|e| {
+        let failure = args.broker.failure(e.clone());
+        args.spec.asked.explain(failure, &e)
+    })
 }
 
 /// Hands the token on, unless that was done before, and waits for the outcome.
@@ -190,27 +194,25 @@ async fn ask_and_wait(
     wait: &Wait,
     ask: Option<&mut Ask<'_>>,
 ) -> Result<Outcome, WaitError> {
-    match ask {
-        Some(ask) => client.ask(wait, |ticket| run_command(ask, ticket)).await?,
-        // Whoever came with the token has it, and whoever came with a key alone did not come to ask.
-        None if !matches!(target, Target::Open { .. }) => {}
-        None => {
-            let expires = time::at(wait.opened().expire_time, SystemTime::now());
-            let print = async |ticket: client::Ticket| {
-                output::note(format_args!("token    {}", ticket.token.expose()));
-                output::note(format_args!("wait id  {}", ticket.wait_id));
-                output::note(format_args!("expires  {expires}"));
-                if args.broker.server == DEFAULT_SERVER {
-                    output::note(match args.spec.asked.asks_calls() {
-                        true => {
-                            "decide   abeyance approve TOKEN, abeyance deny TOKEN; first abeyance show TOKEN"
-                        }
-                        false => "answer   abeyance resolve TOKEN JSON",
-                    });
-                }
-                Ok::<_, Failed>(client::Ask::HandedOn)
-            };
-            client.ask(wait, print).await?;
+    // Whoever came with the token has it, and whoever came with a key alone did not come to ask.
+    let opens = matches!(target, Target::Open { .. });
+    if wait.opened().asked || (ask.is_none() && !opens) {
+        let shown = tell_attached(args, client, wait, opens && ask.is_none());
+        tokio::select! {
+            biased;
+            outcome = wait.outcome() => return Ok(outcome?),
+            () = shown => {}
+        }
+    } else {
+        match ask {
+            Some(ask) => client.ask(wait, |ticket| run_command(ask, ticket)).await?,
+            None => {
+                let print = async |_| {
+                    tell_opened(args, wait, true, None);
+                    Ok::<_, Failed>(client::Ask::HandedOn)
+                };
+                client.ask(wait, print).await?;
+            }
         }
     }
     let mut line = Line::new();
@@ -219,6 +221,57 @@ async fn ask_and_wait(
         biased;
         outcome = wait.outcome() => Ok(outcome?),
         never = line.show(target.what(), wait) => match never {},
+    }
+}
+
+/// Tells of a wait that was there before, and that nobody is asked about now. Not if it has ended: its outcome says all.
+async fn tell_attached(args: &WaitArgs, client: &Client, wait: &Wait, with_token: bool) {
+    let found = client.describe(wait.token()).await.ok();
+    if found.as_ref().is_some_and(|w| w.state != State::Pending) {
+        return;
+    }
+    let asked = match (found.and_then(|w| w.ask_time), wait.opened().asked) {
+        (Some(when), _) => format!("already, {}", time::at(when, SystemTime::now())),
+        (None, true) => "already".to_owned(),
+        (None, false) => "not yet".to_owned(),
+    };
+    let asked = match (&args.ask, wait.opened().asked) {
+        (Some(_), true) => format!("{asked}; attached again, and --ask is not run again"),
+        (None, true) => format!("{asked}; attached again"),
+        (_, false) => format!("{asked}; attached"),
+    };
+    tell_opened(args, wait, with_token, Some(&asked));
+}
+
+/// Tells what is waited for, and with the token how it is answered.
+fn tell_opened(args: &WaitArgs, wait: &Wait, with_token: bool, asked: Option<&str>) {
+    let opened = wait.opened();
+    if with_token {
+        output::note(format_args!("token    {}", opened.token.expose()));
+    }
+    output::note(format_args!("wait id  {}", opened.wait_id));
+    let expires = time::at(opened.expire_time, SystemTime::now());
+    output::note(format_args!("expires  {expires}"));
+    if let Some(asked) = asked {
+        output::note(format_args!("asked    {asked}"));
+    }
+    if with_token {
+        output::note(how_to_answer(args));
+    }
+}
+
+/// How whoever gets the token answers, wherever that is.
+fn how_to_answer(args: &WaitArgs) -> String {
+    let server = args.broker.flag_elsewhere();
+    let show = format!("abeyance show{server} TOKEN");
+    let resolve = format!("abeyance resolve{server} TOKEN JSON");
+    let asked = &args.spec.asked;
+    if asked.asks_calls() {
+        format!("decide   {show}, then abeyance approve, deny or answer, as it tells")
+    } else if asked.asks_form() {
+        format!("answer   {resolve}; first {show}")
+    } else {
+        format!("answer   {resolve}")
     }
 }
 
@@ -286,10 +339,7 @@ async fn interrupted(
 }
 
 fn come_back(args: &WaitArgs, target: &Target) -> String {
-    let mut command = "abeyance wait".to_owned();
-    if args.broker.server != DEFAULT_SERVER {
-        command.push_str(&format!(" --server {}", quoted(&args.broker.server)));
-    }
+    let mut command = format!("abeyance wait{}", args.broker.flag_elsewhere());
     if let Some(namespace) = &args.namespace.namespace {
         command.push_str(&format!(" --namespace {}", quoted(namespace)));
     }

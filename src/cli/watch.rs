@@ -19,7 +19,8 @@ use crate::client::{Client, State, WaitInfo, WatchEvent};
 /// Show pending waits, and then each change as it comes
 ///
 /// A change is a wait that is opened, asked, or ends, and a tool call that is decided. Begins again by itself after a cut, and then tells
-/// only what changed meanwhile. Changes that come close together may be told as one.
+/// only what changed meanwhile. Changes that come close together may be told as one. Once all that is there has been told it says so on
+/// stderr.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   abeyance watch --name refund
@@ -45,6 +46,7 @@ async fn watch(args: &WatchArgs) -> Result<(), Failure> {
     let client = args.broker.client()?;
     let mut watch = client.watch(&args.which.filter());
     let mut told = Told::default();
+    let mut synced = false;
     loop {
         match watch.next().await.map_err(|e| args.broker.failure(e))? {
             WatchEvent::Began => told.begin(),
@@ -57,6 +59,13 @@ async fn watch(args: &WatchArgs) -> Result<(), Failure> {
             WatchEvent::Synced => {
                 for wait_id in told.sync() {
                     tell_end(&client, &wait_id, args.json).await?;
+                }
+                // On a terminal it says why nothing more comes, and to a script that from now on it misses nothing.
+                if !std::mem::replace(&mut synced, true) {
+                    output::note(format_args!(
+                        "synced, {} now; changes follow",
+                        told.waits.len()
+                    ));
                 }
             }
         }

@@ -5,31 +5,31 @@ use serde_json::{Value, json};
 use crate::cli_harness::{Broker, Ran, bare, run, run_with_stdin};
 
 /// An approval and an external call; the arguments of the second are a string that holds JSON.
-const CALLS: &str = r#"{
+pub const CALLS: &str = r#"{
     "approvals": [{"tool_call_id": "call_1", "tool_name": "issue_refund", "args": {"order": "4711", "amount": 500.00}}],
     "calls": [{"tool_call_id": "call_2", "tool_name": "ship", "args": "{\"express\":true,\"id\":9007199254740993}"}],
     "metadata": {"call_1": {"risk": "high"}}
 }"#;
 
 /// Approvals alone.
-const APPROVALS: &str = r#"{"approvals": [
+pub const APPROVALS: &str = r#"{"approvals": [
     {"tool_call_id": "call_1", "tool_name": "refund", "args": {"amount": 500}},
     {"tool_call_id": "call_2", "tool_name": "mail", "args": null}
 ]}"#;
 
-async fn open(broker: &Broker, calls: &str) -> String {
+pub async fn open(broker: &Broker, calls: &str) -> String {
     broker.open(&["--name", "n", "--calls", calls]).await.0
 }
 
 /// Runs a command that must succeed, and returns what it prints.
-async fn ok(broker: &Broker, arguments: &[&str]) -> String {
+pub async fn ok(broker: &Broker, arguments: &[&str]) -> String {
     let ran = broker.run(arguments).await;
     assert_eq!(ran.code, 0, "{arguments:?}: {}", ran.stderr);
     ran.stdout
 }
 
 /// Runs a command that must be refused, and returns why.
-async fn refused(broker: &Broker, arguments: &[&str]) -> String {
+pub async fn refused(broker: &Broker, arguments: &[&str]) -> String {
     let ran = broker.run(arguments).await;
     assert_eq!(ran.code, 65, "{arguments:?}: {}", ran.stderr);
     assert_eq!(ran.stdout, "", "{arguments:?}");
@@ -44,7 +44,7 @@ fn results(ran: &Ran) -> Value {
         .unwrap_or_else(|e| panic!("{e}: {:?}, {}", ran.stdout, ran.stderr))
 }
 
-fn tells(text: &str, all: &[&str]) {
+pub fn tells(text: &str, all: &[&str]) {
     for told in all {
         assert!(text.contains(told), "{told:?} is missing:\n{text}");
     }
@@ -108,12 +108,13 @@ async fn two_people_decide_and_the_worker_gets_both_decisions() {
     ];
     assert_eq!(
         ok(&broker, &deny).await,
-        "failed call_2; 2 of 2 decided, resolved\n"
+        "denied call_2 (the call fails); 2 of 2 decided, resolved\n"
     );
     let ran = wait.end().await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let results = results(&ran);
-    assert_eq!(results["approvals"], json!({"call_1": true}));
+    let approved = json!({"kind": "tool-approved"});
+    assert_eq!(results["approvals"], json!({"call_1": approved}));
     let failed = json!({"kind": "tool-failed", "message": "Not in stock."});
     assert_eq!(results["calls"], json!({"call_2": failed}));
     let by = json!({"call_1": "alice", "call_2": "bob"});
@@ -128,6 +129,15 @@ async fn two_people_decide_and_the_worker_gets_both_decisions() {
             "Not in stock.",
         ],
     );
+    assert_eq!(shown.matches("\n  decided    ").count(), 2, "{shown}");
+
+    // After the end as before it: who decided, and how.
+    let why = refused(&broker, &["deny", &token, "call_1"]).await;
+    tells(
+        &why,
+        &["ALREADY_SETTLED", "\n  call_1 was approved by alice, "],
+    );
+    assert!(!why.contains("DescribeWait"), "{why}");
 }
 
 #[tokio::test]
@@ -148,7 +158,8 @@ async fn every_other_end_gives_denials_on_stdout_and_its_own_code() {
     ok(&broker, &["fail", &token, "no budget"]).await;
     let ran = wait.end().await;
     assert_eq!(ran.code, 3, "{}", ran.stderr);
-    assert_eq!(denied(&ran, "no budget"), true, "a decision stays");
+    let kept = json!({"kind": "tool-approved"});
+    assert_eq!(denied(&ran, "no budget"), kept, "a decision stays");
     tells(&ran.stderr, &["failed: no budget"]);
 
     let ran = broker
@@ -198,7 +209,11 @@ async fn without_a_call_all_that_is_pending_is_meant() {
     let token = open(&broker, CALLS).await;
     tells(
         &ok(&broker, &["deny", &token]).await,
-        &["denied call_1", "failed call_2", "2 of 2 decided, resolved"],
+        &[
+            "denied call_1",
+            "denied call_2 (the call fails)",
+            "2 of 2 decided, resolved",
+        ],
     );
     let external = r#"{"calls": [{"tool_call_id": "a", "tool_name": "t", "args": {}}]}"#;
     let token = open(&broker, external).await;
@@ -364,6 +379,91 @@ async fn programs_read_what_is_asked_and_what_is_decided() {
 }
 
 #[tokio::test]
+async fn what_came_with_a_decision_is_shown_before_and_after_the_end() {
+    let broker = Broker::start().await;
+    let calls = r#"{
+        "approvals": [{"tool_call_id": "a", "tool_name": "t"}, {"tool_call_id": "d", "tool_name": "t"},
+            {"tool_call_id": "last", "tool_name": "t"}],
+        "calls": [{"tool_call_id": "e", "tool_name": "t"}]
+    }"#;
+    let token = open(&broker, calls).await;
+    let with = r#"{"amount": 100.0}"#;
+    ok(&broker, &["approve", &token, "a", "--override-args", with]).await;
+    ok(
+        &broker,
+        &["deny", &token, "d", "--message", "Over the limit."],
+    )
+    .await;
+    ok(&broker, &["answer", &token, "e", "[1.0]"]).await;
+    for end in [None, Some("no budget")] {
+        if let Some(reason) = end {
+            ok(&broker, &["fail", &token, "--reason", reason]).await;
+        }
+        let shown = ok(&broker, &["show", &token]).await;
+        tells(
+            &shown,
+            &[
+                "t, approved with other arguments",
+                "runs with  {\n",
+                "\"amount\": 100.0",
+                "message    Over the limit.",
+                "result     [\n",
+            ],
+        );
+        assert_eq!(shown.matches("\n  decided    ").count(), 3, "{shown}");
+        let shown = broker.json(&["show", "--json", &token]).await;
+        let decided = shown["progress"]["decided"].as_array().expect("decisions");
+        let sent = |id: &str, field: &str| {
+            let decision = decided.iter().find(|d| d["tool_call_id"] == id).expect(id);
+            decision[field].clone()
+        };
+        assert_eq!(sent("a", "override_args_json"), with);
+        assert_eq!(sent("d", "message"), "Over the limit.");
+        assert_eq!(sent("e", "return_value_json"), "[1.0]");
+        assert!(sent("a", "message").is_null());
+    }
+    let shown = ok(&broker, &["show", &token]).await;
+    tells(&shown, &["t, denied, since nobody decided it"]);
+}
+
+#[tokio::test]
+async fn a_wait_about_no_calls_says_how_it_is_ended() {
+    let broker = Broker::start().await;
+    let token = open(&broker, r#"{"approvals": []}"#).await;
+    let resolve = "abeyance resolve TOKEN '{}'";
+    let shown = ok(&broker, &["show", &token]).await;
+    tells(&shown, &["asks about no tool calls", resolve]);
+    let commands: [&[&str]; 3] = [
+        &["approve", &token],
+        &["deny", &token, "x"],
+        &["answer", &token, "x", "1"],
+    ];
+    for arguments in commands {
+        let why = refused(&broker, arguments).await;
+        tells(&why, &["asks about no tool calls", resolve]);
+    }
+    assert_eq!(ok(&broker, &["resolve", &token, "{}"]).await, "resolved\n");
+    let why = refused(&broker, &["approve", &token]).await;
+    tells(&why, &["asks about no tool calls", "has ended"]);
+}
+
+#[tokio::test]
+async fn a_question_that_is_still_to_come_is_waited_for() {
+    let broker = Broker::start().await;
+    let client = abeyance::client::Settings::new()
+        .connect(&broker.url())
+        .expect("an address");
+    let later = abeyance::client::OpenOptions::new().question_later();
+    let wait = client.wait("n", later).await.expect("open");
+    let token = wait.token().expose();
+    for arguments in [&["approve", token][..], &["deny", token, "call_1"]] {
+        let why = refused(&broker, arguments).await;
+        tells(&why, &["has not said yet", "again in a moment"]);
+        assert!(!why.contains("resolve"), "{why}");
+    }
+}
+
+#[tokio::test]
 async fn a_wrong_command_line_exits_64() {
     for arguments in [
         &["open", "--name", "n", "--calls", "{}", "--question", "1"][..],
@@ -379,6 +479,7 @@ async fn a_wrong_command_line_exits_64() {
         &["approve", "--token-file", "-", "--override-args", "-"],
         &["answer", "abey_SECRET", "call_1"],
         &["answer", "abey_SECRET", "call_1", "1", "2"],
+        &["fail", "abey_SECRET", "once", "--reason", "twice"],
     ] {
         let ran = run(bare(arguments)).await;
         assert_eq!(ran.code, 64, "{arguments:?}: {}", ran.stderr);

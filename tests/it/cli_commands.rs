@@ -129,7 +129,7 @@ async fn what_the_broker_refuses_exits_65_and_says_why() {
 
     let ran = broker.run(&["resolve", &token, "yes"]).await;
     assert_eq!(ran.code, 65);
-    assert!(ran.stderr.contains("payload_json"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("the answer: "), "{}", ran.stderr);
     assert!(ran.stderr.contains(r#"write '"yes"'"#), "{}", ran.stderr);
     let ran = broker.run(&["resolve", &token, "{\"a\":}"]).await;
     assert_eq!(ran.code, 65);
@@ -151,6 +151,35 @@ async fn what_the_broker_refuses_exits_65_and_says_why() {
     assert_eq!(ran.code, 65);
     assert!(ran.stderr.contains("TOKEN_UNKNOWN"), "{}", ran.stderr);
     assert!(!ran.stderr.contains("never-given"), "{}", ran.stderr);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_open_is_told_by_its_flag() {
+    let broker = Broker::start().await;
+    let calls = r#"{"approvals": [{"tool_call_id": "a"}]}"#;
+    let form = r#"{"type": "nonsense"}"#;
+    let cases: [(&[&str], &str); 6] = [
+        (&["--calls", calls], "--calls: approvals[0].tool_name"),
+        (&["--calls", "[]"], "--calls: must be"),
+        (&["--form", form], "--form"),
+        (&["--form", "true", "--payload", "{"], "--payload: "),
+        (&["--question", "ship it?"], r#"write '"ship it?"'"#),
+        (
+            &["--form", "true", "--payload", "ship it?"],
+            r#"write '"ship it?"'"#,
+        ),
+    ];
+    for (arguments, told) in cases {
+        for command in ["open", "wait"] {
+            let arguments = [&[command, "--name", "n"][..], arguments].concat();
+            let ran = broker.run(&arguments).await;
+            assert_eq!((ran.code, ran.stdout.as_str()), (65, ""), "{}", ran.stderr);
+            assert!(ran.stderr.contains(told), "{told}:\n{}", ran.stderr);
+            for field in ["_json", "spec."] {
+                assert!(!ran.stderr.contains(field), "{}", ran.stderr);
+            }
+        }
+    }
 }
 
 #[tokio::test]
@@ -286,10 +315,11 @@ async fn a_watch_tells_what_is_pending_and_then_each_change_even_over_a_restart(
     let mut watch = broker
         .command(&["watch", "--json"])
         .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
     let mut lines = BufReader::new(watch.stdout.take().expect("piped")).lines();
+    let mut said = BufReader::new(watch.stderr.take().expect("piped")).lines();
     let mut next = async || {
         let line = tokio::time::timeout(Duration::from_secs(60), lines.next_line());
         let line = line
@@ -302,6 +332,8 @@ async fn a_watch_tells_what_is_pending_and_then_each_change_even_over_a_restart(
         (text("wait_id"), text("state"))
     };
     assert_eq!(next().await, (first_id.clone(), "pending".to_owned()));
+    let said = said.next_line().await.expect("readable");
+    assert_eq!(said.as_deref(), Some("synced, 1 now; changes follow"));
 
     broker.kill_and_restart().await;
     assert_eq!(broker.run(&["resolve", &first, "1"]).await.code, 0);

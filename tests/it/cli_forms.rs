@@ -81,11 +81,7 @@ async fn a_schema_that_has_no_words_is_shown_and_a_bad_one_opens_nothing() {
     let bad = r#"{"type": "nonsense"}"#;
     let ran = broker.run(&["open", "--name", "n", "--form", bad]).await;
     assert_eq!(ran.code, 65, "{}", ran.stderr);
-    assert!(
-        ran.stderr.contains("response_schema_json"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("--form: "), "{}", ran.stderr);
 }
 
 #[tokio::test]
@@ -129,7 +125,7 @@ async fn a_watch_tells_each_decision() {
     let mut watch = broker
         .command(&["watch", "--json"])
         .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
+        .stderr(Stdio::null())
         .spawn()
         .expect("it starts");
     let mut lines = BufReader::new(watch.stdout.take().expect("piped")).lines();

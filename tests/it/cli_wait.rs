@@ -197,6 +197,60 @@ async fn c42_ctrl_c_leaves_a_wait_with_a_key_and_nobody_is_asked_again() {
 }
 
 #[tokio::test]
+async fn a_wait_that_was_asked_before_says_so_and_how_it_is_answered() {
+    let broker = Broker::start().await;
+    let asked: [(&[&str], &str); 3] = [
+        (&[], "answer   abeyance resolve --server URL TOKEN JSON"),
+        (
+            &[
+                "--calls",
+                r#"{"approvals": [{"tool_call_id": "a", "tool_name": "t"}]}"#,
+            ],
+            "decide   abeyance show --server URL TOKEN, then abeyance approve, deny or answer",
+        ),
+        (
+            &["--form", "true"],
+            "answer   abeyance resolve --server URL TOKEN JSON; first abeyance show --server URL TOKEN",
+        ),
+    ];
+    for (at, (question, hint)) in asked.into_iter().enumerate() {
+        let key = format!("key-{at}");
+        let open = [&["--name", "n", "--key", &key][..], question].concat();
+        let hint = hint.replace("URL", &broker.url());
+        let mut first = broker.wait(&open);
+        let token = first.token().await;
+        first.says(&hint).await;
+        while broker.json(&["show", "--json", &token]).await["ask_time"].is_null() {}
+
+        let mut again = broker.wait(&open);
+        assert_eq!(again.token().await, token);
+        let id = again.says("wait id ").await;
+        again.says("expires ").await;
+        let told = again.says("asked ").await;
+        assert!(told.starts_with("already, "), "{told}");
+        assert!(told.ends_with("; attached again"), "{told}");
+        again.says(&hint).await;
+
+        let path = broker.path("token");
+        std::fs::write(&path, &token).expect("writable");
+        let others: [&[&str]; 3] = [
+            &[&open[..], &["--ask", "true"]].concat(),
+            &["--key", &key],
+            &["--token-file", &path],
+        ];
+        for arguments in others {
+            let mut wait = broker.wait(arguments);
+            assert_eq!(wait.says("wait id ").await, id);
+            wait.says("asked    already, ").await;
+            wait.signal(Signal::TERM);
+            let ran = wait.end().await;
+            assert_eq!(ran.code, 143);
+            assert!(!ran.stderr.contains("abey_"), "{}", ran.stderr);
+        }
+    }
+}
+
+#[tokio::test]
 async fn ctrl_c_cancels_a_wait_without_a_key() {
     let broker = Broker::start().await;
     let mut wait = broker.wait(&["--name", "n"]);

@@ -6,6 +6,7 @@ mod cli_approvals;
 mod cli_commands;
 mod cli_forms;
 mod cli_harness;
+mod cli_ids;
 mod cli_wait;
 mod client_ask;
 mod client_calls;

@@ -2,16 +2,16 @@
 
 use std::time::SystemTime;
 
-use super::{Way, page::Page};
+use super::page::Page;
 use crate::{
     cli::{
         json::{pretty, pretty_arguments},
-        output::{clean, quoted},
-        progress, time,
+        output, progress, time,
+        way::Way,
     },
     client::{
         Approval, CallDecision, CallKind, CallResult, DeferredToolCall, DeferredToolRequests,
-        DeferredToolResults, WaitInfo,
+        DeferredToolResults, State, WaitInfo,
     },
 };
 
@@ -23,32 +23,47 @@ pub(super) fn describe(
     way: &Way,
     now: SystemTime,
 ) {
+    if requests.calls.is_empty() {
+        page.row("question", "asks about no tool calls");
+        if wait.state == State::Pending {
+            page.row("to end it", &format!("{} '{{}}'", way.command("resolve")));
+        }
+        return;
+    }
     let decided = wait.decided.clone().unwrap_or_default();
-    let results = wait.outcome.as_ref().and_then(|o| o.results.as_ref());
+    let results = match &wait.outcome {
+        Some(outcome) => outcome.results.as_ref(),
+        None => wait.decisions.as_ref(),
+    };
     let mut pending = Pending::default();
     for (at, call) in requests.calls.iter().enumerate() {
         let id = &call.tool_call_id;
         let decision = decided.decisions.iter().find(|d| d.tool_call_id == *id);
         let status = match (decision, results) {
             (Some(decision), _) => of_decision(decision),
-            (None, Some(results)) => of_results(results, id),
-            (None, None) => progress::needs(call.kind).to_owned(),
+            (None, Some(results)) if wait.state != State::Pending => {
+                of_results(results, id, wait.decided.is_some())
+            }
+            (None, _) => progress::needs(call.kind).to_owned(),
         };
         page.part(&format!(
             "call {} of {}: {}, {status}",
             at + 1,
             requests.calls.len(),
-            clean(&call.tool_name),
+            // As an id, so that it cannot pass for what is said behind it.
+            output::id(&call.tool_name),
         ));
         row_of_call(page, call);
-        match (decision, results) {
-            (Some(decision), _) => page.row("decided", &time::at(decision.decide_time, now)),
-            (None, Some(results)) => row_of_results(page, results, id),
-            (None, None) => {
-                pending.count(call.kind);
-                for (head, command) in ["to decide", ""].iter().zip(commands(call, way)) {
-                    page.row(head, &command);
-                }
+        if let Some(decision) = decision {
+            page.row("decided", &time::at(decision.decide_time, now));
+        }
+        if let Some(results) = results {
+            row_of_results(page, results, id);
+        }
+        if decision.is_none() && wait.state == State::Pending {
+            pending.count(call.kind);
+            for (head, command) in ["to decide", ""].iter().zip(way.decide(call)) {
+                page.row(head, &command);
             }
         }
     }
@@ -81,7 +96,7 @@ impl Pending {
 }
 
 fn row_of_call(page: &mut Page, call: &DeferredToolCall) {
-    page.row("id", &call.tool_call_id);
+    page.row("id", &output::id(&call.tool_call_id));
     if !call.description.is_empty() {
         page.words("about", &call.description);
     }
@@ -91,22 +106,6 @@ fn row_of_call(page: &mut Page, call: &DeferredToolCall) {
     }
 }
 
-/// What decides a pending call.
-fn commands(call: &DeferredToolCall, way: &Way) -> [String; 2] {
-    let id = quoted(&call.tool_call_id);
-    // What follows two dashes is no flag.
-    let is_like_flag = call.tool_call_id.starts_with('-');
-    let command = |name: &str, rest: &str| match is_like_flag {
-        true => format!("{}{rest} -- {id}", way.command(name)),
-        false => format!("{} {id}{rest}", way.command(name)),
-    };
-    let first = match call.kind {
-        CallKind::Approval => command("approve", ""),
-        _ => format!("{} JSON", command("answer", "")),
-    };
-    [first, command("deny", " --message TEXT")]
-}
-
 fn of_decision(decision: &CallDecision) -> String {
     progress::by(
         progress::verb(decision.decision),
@@ -114,9 +113,16 @@ fn of_decision(decision: &CallDecision) -> String {
     )
 }
 
-/// What became of a call of a wait that is settled.
-fn of_results(results: &DeferredToolResults, id: &str) -> String {
+/// What became of a call of a wait that is settled, where no decision is told. `nobody`: there was none.
+fn of_results(results: &DeferredToolResults, id: &str, nobody: bool) -> String {
     let what = match (results.approvals.get(id), results.calls.get(id)) {
+        (None, None) => return "left pending".to_owned(),
+        (Some(Approval::Denied { .. }), _) if nobody => {
+            return "denied, since nobody decided it".to_owned();
+        }
+        (_, Some(CallResult::Failed(_))) if nobody => {
+            return "failed, since nobody decided it".to_owned();
+        }
         (Some(Approval::Approved { override_args_json }), _) => match override_args_json {
             None => "approved",
             Some(_) => "approved with other arguments",
@@ -126,7 +132,6 @@ fn of_results(results: &DeferredToolResults, id: &str) -> String {
         (_, Some(CallResult::Failed(_))) => "failed",
         (_, Some(CallResult::Retry(_))) => "sent back for another try",
         (Some(_), _) | (_, Some(_)) => "decided in a way that this version does not know",
-        (None, None) => "left pending",
     };
     let by = results.answered_by.get(id).map(String::as_str);
     progress::by(what, by)
@@ -144,7 +149,12 @@ fn row_of_results(page: &mut Page, results: &DeferredToolResults, id: &str) {
     }
     match results.calls.get(id) {
         Some(CallResult::Value(json)) => page.json("result", &pretty(json)),
-        Some(CallResult::Return(value)) => page.json("result", &pretty(&value.return_value_json)),
+        Some(CallResult::Return(value)) => {
+            page.json("result", &pretty(&value.return_value_json));
+            if let Some(json) = &value.content_json {
+                page.json("content", &pretty(json));
+            }
+        }
         Some(CallResult::Failed(message) | CallResult::Retry(message)) => {
             page.words("message", message);
         }
@@ -152,24 +162,5 @@ fn row_of_results(page: &mut Page, results: &DeferredToolResults, id: &str) {
     }
     if let Some(json) = results.metadata_json.get(id) {
         page.json("noted", &pretty(json));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_can_be_pasted_whatever_the_id_is() {
-        let way = Way {
-            token: " TOKEN".to_owned(),
-            server: String::new(),
-        };
-        let [approve, deny] = commands(&DeferredToolCall::approval("it's", "t", "{}"), &way);
-        assert_eq!(approve, r"abeyance approve TOKEN 'it'\''s'");
-        assert_eq!(deny, r"abeyance deny TOKEN 'it'\''s' --message TEXT");
-        let [answer, deny] = commands(&DeferredToolCall::external("-x y", "t", "{}"), &way);
-        assert_eq!(answer, "abeyance answer TOKEN -- '-x y' JSON");
-        assert_eq!(deny, "abeyance deny TOKEN --message TEXT -- '-x y'");
     }
 }

@@ -1,8 +1,8 @@
 //! Forms, as whoever fills them in reads them.
 
-use super::{Way, page::Page, schema};
+use super::{page::Page, schema};
 use crate::{
-    cli::json::pretty,
+    cli::{json::pretty, way::Way},
     client::{Form, State, WaitInfo},
 };
 

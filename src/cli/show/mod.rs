@@ -15,8 +15,9 @@ use super::{
     exit::Failure,
     input::{TOKEN_HELP, TokenFile},
     outcome, output, progress, record, time,
+    way::Way,
 };
-use crate::client::{Question, State, Verdict, WaitInfo};
+use crate::client::{Decided, Question, State, Verdict, WaitInfo};
 
 /// What help says of `--json`.
 const JSON_HELP: &str = "\
@@ -28,9 +29,11 @@ ends in _json, byte for byte:
   deferred        of tool calls: may_leave_pending; calls[]: tool_call_id, tool_name, args_json,
                   kind (approval, external, question), metadata_json, description
   form            of a form: message, payload_json, response_schema_json
-  progress        of tool calls, while the wait is pending: decided_calls, pending_calls;
-                  pending[]: ids; decided[]: tool_call_id, answered_by, decide_time,
-                  decision (approved, approved_with_override, denied, returned, failed, retry)
+  progress        of tool calls: decided_calls, pending_calls; pending[]: ids of calls that nobody
+                  decided; decided[]: tool_call_id, answered_by, decide_time,
+                  decision (approved, approved_with_override, denied, returned, failed, retry),
+                  and what came with it: override_args_json, message, return_value_json,
+                  content_json, return_metadata_json, tools, metadata_json
   outcome         once it is settled: state, settle_time, payload_json, answered_by, reason, cause,
                   error_type, details_json; results_json of tool calls, however it ended";
 
@@ -64,19 +67,6 @@ pub(super) struct ShowArgs {
     broker: Broker,
 }
 
-/// How whoever reads this talks to the wait.
-struct Way {
-    token: String,
-    server: String,
-}
-
-impl Way {
-    /// The beginning of a command, up to the token. The token itself is never in it.
-    fn command(&self, name: &str) -> String {
-        format!("abeyance {name}{}{}", self.server, self.token)
-    }
-}
-
 pub(super) async fn run(args: ShowArgs) -> Result<(), Failure> {
     let client = args.broker.client()?;
     let shown = match &args.argument {
@@ -86,14 +76,11 @@ pub(super) async fn run(args: ShowArgs) -> Result<(), Failure> {
             client.describe(&token).await
         }
     };
-    let wait = shown.map_err(|e| args.broker.failure(e))?;
+    let way = Way::new(&args.broker, &args.token, args.argument.is_some());
+    let wait = shown.map_err(|e| way.failure(e))?;
     if args.json {
         return output::json(&record::Wait::new(&wait));
     }
-    let way = Way {
-        token: args.token.word(args.argument.is_some()),
-        server: args.broker.flag(),
-    };
     let page = describe(Page::new(args.full), &wait, &way, SystemTime::now());
     output::stdout(page.as_bytes())
 }
@@ -128,7 +115,7 @@ fn about(page: &mut Page, wait: &WaitInfo, now: SystemTime) {
         row("label", &format!("{key}={value}"));
     }
     match &wait.decided {
-        Some(decided) if wait.state == State::Pending => {
+        Some(decided) if wait.state == State::Pending && has_calls(decided) => {
             row("state", &format!("pending, {}", progress::count(decided)));
         }
         _ => row("state", wait.state.name()),
@@ -152,6 +139,10 @@ fn about(page: &mut Page, wait: &WaitInfo, now: SystemTime) {
             &format!("every {}{until}", time::length(timeout)),
         );
     }
+}
+
+fn has_calls(decided: &Decided) -> bool {
+    decided.decided_calls + decided.pending_calls > 0
 }
 
 fn outcome(page: &mut Page, wait: &WaitInfo) {
