@@ -31,7 +31,7 @@ pub(super) struct Measure {
     pub(super) size: u64,
     /// Groups that capture, with their repetitions as one.
     pub(super) groups: u64,
-    /// Ways that may be left for later at one place of the text, with repetitions written out.
+    /// Ways that may be left for later between two characters of the text, with repetitions written out.
     pub(super) branches: u64,
 }
 
@@ -188,7 +188,12 @@ fn of(hir: &Hir) -> Measure {
                 width: one.width.saturating_mul(times).saturating_add(1),
                 size: one.size.saturating_mul(times).saturating_add(1),
                 groups: one.groups,
-                branches: one.branches.saturating_add(1).saturating_mul(times),
+                branches: if nullable(&repetition.sub) {
+                    one.branches.saturating_add(1).saturating_mul(times)
+                } else {
+                    // The end of one and the beginning of the next.
+                    one.branches.saturating_mul(2).saturating_add(1)
+                },
             }
         }
         HirKind::Capture(capture) => {
@@ -201,22 +206,41 @@ fn of(hir: &Hir) -> Measure {
             }
         }
         HirKind::Concat(parts) | HirKind::Alternation(parts) => {
-            let sum = parts.iter().map(of).fold(flat(1), |sum, part| Measure {
-                width: sum.width.saturating_add(part.width),
-                size: sum.size.saturating_add(part.size),
-                groups: sum.groups.saturating_add(part.groups),
-                branches: sum.branches.saturating_add(part.branches),
-            });
             let ways = match hir.kind() {
                 HirKind::Alternation(_) => parts.len() as u64,
                 _ => 0,
             };
+            let (mut sum, mut most, mut row) = (flat(1), 0, 0_u64);
+            for part in parts {
+                let one = of(part);
+                sum = Measure {
+                    width: sum.width.saturating_add(one.width),
+                    size: sum.size.saturating_add(one.size),
+                    groups: sum.groups.saturating_add(one.groups),
+                    branches: 0,
+                };
+                // In a row: what must match a character, all behind it that need not, and what must again.
+                row = row.saturating_add(one.branches);
+                most = most.max(row);
+                if ways > 0 {
+                    row = 0;
+                } else if !nullable(part) {
+                    row = one.branches;
+                }
+            }
             Measure {
-                branches: sum.branches.saturating_add(ways),
+                branches: most.saturating_add(ways),
                 ..sum
             }
         }
     }
+}
+
+/// Whether it matches no text at all.
+fn nullable(hir: &Hir) -> bool {
+    hir.properties()
+        .minimum_len()
+        .is_none_or(|least| least == 0)
 }
 
 #[cfg(test)]

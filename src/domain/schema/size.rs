@@ -19,10 +19,10 @@ pub(super) const PATTERN: usize = 1 << 20;
 
 /// The memory in which the engine keeps the states that it has found, for each direction and thread. One that needs more for
 /// its work goes without, in the time that its places tell.
-pub(super) const STATES: usize = 512 << 10;
+pub(super) const STATES: usize = 64 << 10;
 
 /// A value of the schema's text: it is kept as it came, and once or twice within the validator.
-const VALUE: u64 = 130;
+const VALUE: u64 = 150;
 const LIST: u64 = 200;
 const OBJECT: u64 = 2_000;
 
@@ -101,7 +101,8 @@ fn fixed_of(pattern: Measure) -> u64 {
 
 /// The engine has three ways to match, and what each of them needs is kept once it was used.
 fn thread_of(pattern: Measure) -> u64 {
-    let states = (400 * pattern.size).min(2 * STATES as u64);
+    // Even a short pattern may have more states than fit, as `a.{15}b` does.
+    let states = 2 * STATES as u64;
     // For each place where each group began and ended, of now and of next; the whole is a group too.
     let groups = pattern.size.saturating_mul(32 + 32 * (1 + pattern.groups));
     // It goes back to what it left, in texts of up to 128 bytes.
