@@ -1,14 +1,16 @@
 //! Schemas of forms: compiled once, and held against answers where they keep nobody waiting.
 //!
-//! A check cannot be interrupted, so its cost is known beforehand. A small one is made where it is asked for; any other on a thread
-//! of its own, of which there are few. Who finds them and the places behind them taken is told to come back.
+//! Neither compiling nor a check can be interrupted, so what they cost is known beforehand. What is quick is done where it is asked
+//! for; all else on threads of its own, of which there are few. Who finds them and the places behind them taken is told to come
+//! back.
+//!
+//! Invariants
+//! - What is kept, with the memory that all threads need to use it, takes at most so many bytes as were allowed.
+//! - What runs or waits is bounded in number and in bytes, and gives its place back when it has run, not when its caller leaves.
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::sync::Semaphore;
@@ -20,14 +22,30 @@ use crate::domain::{
     transition::Body,
 };
 
-/// Schema text that is compiled where it is asked for.
-const INLINE_SCHEMA: usize = 4 << 10;
+/// What may be taken. The default is what the broker takes.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Threads for what is not quick.
+    threads: usize,
+    /// Checks that run or wait. Small ones come by the hundred where many people answer at once, and are soon done.
+    places: usize,
+    /// The bytes of the texts that they hold. One alone may be larger.
+    bytes: usize,
+    /// The memory of compiled schemas that are kept.
+    kept: usize,
+}
 
-/// How many checks wait for a thread, for each thread.
-const QUEUE: usize = 16;
-
-/// The most schema text whose compiled form is kept. A compiled schema is some ten times as large as its text.
-const KEPT_TEXT: usize = 1 << 20;
+impl Default for Limits {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(2, |n| n.get().max(2));
+        Self {
+            threads,
+            places: threads + 1_024,
+            bytes: 32 << 20,
+            kept: 64 << 20,
+        }
+    }
+}
 
 /// Compiled schemas, and the threads that use them.
 #[derive(Debug)]
@@ -35,27 +53,38 @@ pub(super) struct Forms {
     /// A plain mutex: it is held to look something up.
     kept: Mutex<Kept>,
     threads: Arc<Semaphore>,
-    /// Checks that run or wait.
-    begun: Arc<AtomicUsize>,
-    most: usize,
+    /// A plain mutex: it is held to count.
+    begun: Arc<Mutex<Begun>>,
+    limits: Limits,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
     schemas: HashMap<JsonText, (Schema, u64)>,
+    /// What all of them take.
     bytes: usize,
     /// Counts uses, so that the schema that was not used for longest goes first.
     uses: u64,
 }
 
+/// What runs or waits.
+#[derive(Debug, Default)]
+struct Begun {
+    places: usize,
+    bytes: usize,
+}
+
 impl Forms {
     pub(super) fn new() -> Self {
-        let threads = std::thread::available_parallelism().map_or(2, |n| n.get().max(2));
+        Self::within(Limits::default())
+    }
+
+    fn within(limits: Limits) -> Self {
         Self {
             kept: Mutex::default(),
-            threads: Arc::new(Semaphore::new(threads)),
+            threads: Arc::new(Semaphore::new(limits.threads)),
             begun: Arc::default(),
-            most: threads * (1 + QUEUE),
+            limits,
         }
     }
 
@@ -67,11 +96,12 @@ impl Forms {
         if let Some(schema) = self.lookup(text) {
             return Ok(schema);
         }
-        let compiled = if text.as_str().len() <= INLINE_SCHEMA {
+        let compiled = if Schema::is_quick(text) {
             Schema::compile(text)
         } else {
-            let text = text.clone();
-            self.on_a_thread(move || Schema::compile(&text)).await?
+            let (bytes, text) = (text.as_str().len(), text.clone());
+            self.on_a_thread(bytes, move || Schema::compile(&text))
+                .await?
         };
         let schema = compiled.map_err(|faults| {
             let at =
@@ -104,8 +134,9 @@ impl Forms {
         let checked = if schema.cost(answer.as_str().len()) <= INLINE_COST {
             schema.check(answer)
         } else {
-            let answer = answer.clone();
-            self.on_a_thread(move || schema.check(&answer)).await?
+            let (bytes, answer) = (answer.as_str().len(), answer.clone());
+            self.on_a_thread(bytes, move || schema.check(&answer))
+                .await?
         };
         checked.map_err(|found| {
             let mut faults = Faults::default();
@@ -117,12 +148,13 @@ impl Forms {
         })
     }
 
-    /// Runs work on one of the threads, in turn.
+    /// Runs work that holds so many bytes on one of the threads, in turn.
     async fn on_a_thread<T: Send + 'static>(
         &self,
+        bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let place = Place::take(&self.begun, self.most).ok_or(Error::Overloaded)?;
+        let place = Place::take(&self.begun, bytes, &self.limits).ok_or(Error::Overloaded)?;
         // The semaphore is never closed.
         let permit = (self.threads.clone().acquire_owned().await)
             .map_err(|e| Error::Internal(e.to_string()))?;
@@ -138,7 +170,7 @@ impl Forms {
     }
 
     fn lookup(&self, text: &JsonText) -> Option<Schema> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         kept.uses += 1;
         let uses = kept.uses;
         let (schema, used) = kept.schemas.get_mut(text)?;
@@ -146,25 +178,39 @@ impl Forms {
         Some(schema.clone())
     }
 
+    /// What a schema takes where it is kept: each of the threads may use it, and so may as many that check in line.
+    fn size(&self, text: &JsonText, schema: &Schema) -> usize {
+        (schema.bytes(2 * self.limits.threads)).saturating_add(text.as_str().len())
+    }
+
+    /// Keeps a schema, in the place of those that were not used for longest.
     fn keep(&self, text: &JsonText, schema: &Schema) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let uses = kept.uses;
-        if kept
-            .schemas
-            .insert(text.clone(), (schema.clone(), uses))
-            .is_none()
-        {
-            kept.bytes += text.as_str().len();
+        let size = self.size(text, schema);
+        if size > self.limits.kept {
+            // It would drive out all others. Each of its checks compiles it again.
+            return;
         }
-        while kept.bytes > KEPT_TEXT {
+        let mut kept = lock(&self.kept);
+        let used = kept.uses;
+        let before = kept.schemas.insert(text.clone(), (schema.clone(), used));
+        if before.is_none() {
+            kept.bytes += size;
+        }
+        while kept.bytes > self.limits.kept {
             let oldest = kept.schemas.iter().min_by_key(|(_, (_, used))| *used);
             let Some(oldest) = oldest.map(|(text, _)| text.clone()) else {
                 return;
             };
-            kept.schemas.remove(&oldest);
-            kept.bytes -= oldest.as_str().len();
+            if let Some((schema, _)) = kept.schemas.remove(&oldest) {
+                kept.bytes -= self.size(&oldest, &schema);
+            }
         }
     }
+}
+
+/// What is counted is whole between any two statements, so a panic elsewhere leaves it so.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A schema that was taken when its wait was opened is no fault of whoever answers.
@@ -176,21 +222,32 @@ fn stale(record: &Record, error: Error) -> Error {
     Error::Internal("the schema of this wait cannot be used; see the broker's log".to_owned())
 }
 
-/// A place among the checks that run or wait.
-struct Place(Arc<AtomicUsize>);
+/// A place among what runs or waits.
+struct Place {
+    begun: Arc<Mutex<Begun>>,
+    bytes: usize,
+}
 
 impl Place {
-    fn take(begun: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
-        // The count is given back with the place, also where there was no room.
-        let before = begun.fetch_add(1, Ordering::AcqRel);
-        let place = Self(begun.clone());
-        (before < most).then_some(place)
+    fn take(begun: &Arc<Mutex<Begun>>, bytes: usize, limits: &Limits) -> Option<Self> {
+        let mut count = lock(begun);
+        let full =
+            count.places >= limits.places || bytes > limits.bytes - count.bytes.min(limits.bytes);
+        if full && count.places > 0 {
+            return None;
+        }
+        count.places += 1;
+        count.bytes += bytes;
+        let begun = begun.clone();
+        Some(Self { begun, bytes })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        let mut count = lock(&self.begun);
+        count.places -= 1;
+        count.bytes -= self.bytes;
     }
 }
 
@@ -199,5 +256,153 @@ fn place(path: &str) -> String {
     match path.strip_prefix('.').unwrap_or(path) {
         "" => "payload_json".to_owned(),
         path => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        threads: 2,
+        places: 5,
+        bytes: 1_000,
+        kept: 64 << 20,
+    };
+
+    fn json(text: &str) -> JsonText {
+        JsonText::new(text).expect(text)
+    }
+
+    /// Work that begins to run and then waits for its gate.
+    struct Gate {
+        open: mpsc::Sender<()>,
+        work: Option<Box<dyn FnOnce() + Send>>,
+    }
+
+    fn gate() -> Gate {
+        let (open, wait) = mpsc::channel::<()>();
+        let work = Some(Box::new(move || wait.recv().expect("a gate that opens")) as _);
+        Gate { open, work }
+    }
+
+    /// Fills all with work of so many bytes each, sees that there is no room for `more`, and lets everything drain.
+    async fn overflows(bytes: &[usize], more: usize) {
+        let forms = Arc::new(Forms::within(LIMITS));
+        let mut gates = Vec::new();
+        let mut running = Vec::new();
+        for (at, &bytes) in bytes.iter().enumerate() {
+            let mut gate = gate();
+            let (forms_of, work) = (forms.clone(), gate.work.take().expect("work"));
+            running.push(tokio::spawn(async move {
+                forms_of.on_a_thread(bytes, work).await
+            }));
+            gates.push(gate.open);
+            while lock(&forms.begun).places <= at {
+                tokio::task::yield_now().await;
+            }
+        }
+        let full = forms.on_a_thread(more, || ()).await;
+        assert!(matches!(full, Err(Error::Overloaded)), "{full:?}");
+        assert_eq!(lock(&forms.begun).places, bytes.len(), "nothing was taken");
+        // One that ends makes room, and one whose caller leaves while it waits does too.
+        let last = running.pop().expect("the last");
+        last.abort();
+        last.await.expect_err("it was aborted");
+        assert_eq!(lock(&forms.begun).places, bytes.len() - 1);
+        for gate in gates {
+            // The one that was aborted hears nothing.
+            let _ = gate.send(());
+        }
+        forms.on_a_thread(more, || ()).await.expect("there is room");
+        for one in running {
+            one.await.expect("no panic").expect("it ran");
+        }
+        let begun = lock(&forms.begun);
+        assert_eq!((begun.places, begun.bytes), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_bounded_in_number() {
+        overflows(&[10; 5], 10).await;
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_bounded_in_bytes() {
+        overflows(&[400, 400, 150], 100).await;
+        overflows(&[10, 900, 90], 1).await;
+    }
+
+    #[tokio::test]
+    async fn one_alone_may_be_larger() {
+        let forms = Forms::within(LIMITS);
+        forms.on_a_thread(5_000, || ()).await.expect("alone");
+    }
+
+    #[test]
+    fn hundreds_of_small_answers_wait_and_large_ones_until_their_bytes_are_many() {
+        let limits = Limits::default();
+        let begun = Arc::default();
+        let place = |bytes| Place::take(&begun, bytes, &limits);
+        let small: Vec<_> = (0..1_024).map(|_| place(2_000).expect("room")).collect();
+        drop(small);
+        let large: Vec<_> = (0..8).map(|_| place(4 << 20).expect("room")).collect();
+        assert!(place(1).is_none());
+        drop(large);
+        assert_eq!(lock(&begun).bytes, 0);
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_is_bounded_by_what_it_takes() {
+        let limits = Limits {
+            kept: 8 << 20,
+            ..LIMITS
+        };
+        let forms = Forms::within(limits);
+        let schema = |at: usize| json(&format!(r#"{{"pattern":"([a-z]|é){{300}}%d{at}"}}"#));
+        let first = schema(0);
+        let size = {
+            let compiled = forms.compile("f", &first).await.expect("a schema");
+            forms.size(&first, &compiled)
+        };
+        assert!(size > 10_000 * first.as_str().len(), "{size}");
+        for at in 1..50 {
+            // The first is used all the time, so it stays.
+            forms.compile("f", &first).await.expect("a schema");
+            forms.compile("f", &schema(at)).await.expect("a schema");
+            let kept = lock(&forms.kept);
+            let sum = kept
+                .schemas
+                .iter()
+                .map(|(text, (schema, _))| forms.size(text, schema));
+            assert_eq!(kept.bytes, sum.sum::<usize>());
+            assert!(kept.bytes <= limits.kept);
+        }
+        let kept = lock(&forms.kept);
+        assert!(kept.schemas.contains_key(&first));
+        assert!(kept.schemas.contains_key(&schema(49)));
+        assert!(!kept.schemas.contains_key(&schema(1)));
+        assert!(
+            (2..50).contains(&kept.schemas.len()),
+            "{}",
+            kept.schemas.len()
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_larger_than_all_that_may_be_kept_drives_nothing_out() {
+        let limits = Limits {
+            kept: 100 << 10,
+            ..LIMITS
+        };
+        let forms = Forms::within(limits);
+        let (small, large) = (json("true"), json(r#"{"pattern":"[ab]{900}c"}"#));
+        for text in [&small, &large, &small, &large] {
+            forms.compile("f", text).await.expect("a schema");
+        }
+        let kept = lock(&forms.kept);
+        assert_eq!(kept.schemas.keys().collect::<Vec<_>>(), [&small]);
     }
 }

@@ -10,11 +10,9 @@ use super::{
     graph::{Graph, NOT_FOUND},
     pattern,
     places::Places,
+    size::{self, Size},
     unique, words,
 };
-
-/// The largest pattern in memory. What the text of a pattern may hold is bounded before, see [`pattern`].
-const PATTERN_BYTES: usize = 1 << 20;
 
 /// The base of a schema without `$id`, as the validator names it. No reference can lead out to it.
 const NO_ID: &str = "json-schema:///";
@@ -36,19 +34,34 @@ pub(super) fn compile(text: &str) -> Result<Compiled, Vec<Fault>> {
                            https://json-schema.org/draft/2020-12/schema";
         return Err(vec![Fault::new("[\"$schema\"]", description)]);
     }
-    let graph = graph(&source, draft)?;
-    let costs = cost::costs(&graph.1).map_err(|unbounded| tell(&unbounded, &graph.0, &graph.1))?;
+    let (places, graph) = graph(&source, draft)?;
+    let costs = cost::costs(&graph).map_err(|unbounded| tell(&unbounded, &places, &graph))?;
+    let size = Size::of(&source, text.len(), &graph, &costs);
+    if size.bytes(1) > size::MAX_BYTES {
+        return Err(root(format!(
+            "would take {} bytes of memory once it is compiled, {} of them for its patterns; at most {} are taken",
+            size.bytes(1),
+            size.patterns(),
+            size::MAX_BYTES
+        )));
+    }
+    // Compiling takes memory of its own.
+    drop((places, graph));
+    let options = PatternOptions::regex()
+        .size_limit(size::PATTERN)
+        .dfa_size_limit(size::STATES);
     let validator = jsonschema::options()
         .offline()
-        .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES))
+        .with_pattern_options(options)
         .with_keyword("uniqueItems", unique::keyword)
         .should_validate_formats(true)
         .build(&source)
         .map_err(|error| invalid(&error, &source))?;
     Ok(Compiled {
-        source: source.clone(),
+        source,
         validator,
         costs,
+        size,
     })
 }
 

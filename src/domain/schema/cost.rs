@@ -77,6 +77,8 @@ pub(super) struct Costs {
     pub(super) verdict: Cost,
     /// To tell what is wrong with it.
     pub(super) faults: DeepCost,
+    /// Subschemas in the trees that `unevaluated…` is compiled as.
+    pub(super) trees: u64,
 }
 
 /// Why a schema's work is not bounded well enough.
@@ -102,11 +104,12 @@ pub(super) fn costs(graph: &Graph) -> Result<Costs, Unbounded> {
     if patterns > super::pattern::MAX_TOTAL {
         return Err(Unbounded::Patterns(patterns));
     }
-    check_marking(graph, &order)?;
+    let trees = marking(graph, &order)?;
     let levels = Levels::new(graph, &order);
     Ok(Costs {
         verdict: verdict(&levels)?,
         faults: faults(&levels),
+        trees,
     })
 }
 
@@ -206,8 +209,8 @@ fn a_loop(graph: &Graph, waiting: &[usize]) -> Vec<usize> {
     }
 }
 
-/// `unevaluated…` is compiled as a tree of all that it may try, so these trees are bounded too.
-fn check_marking(graph: &Graph, order: &[usize]) -> Result<(), Unbounded> {
+/// `unevaluated…` is compiled as a tree of all that it may try, so these trees are bounded too. Tells how large they are.
+fn marking(graph: &Graph, order: &[usize]) -> Result<u64, Unbounded> {
     let mut trees = vec![[1_u64; MODES]; graph.nodes.len()];
     let mut sum = 0_u64;
     for &at in order.iter().rev() {
@@ -228,7 +231,7 @@ fn check_marking(graph: &Graph, order: &[usize]) -> Result<(), Unbounded> {
             }
         }
     }
-    Ok(())
+    Ok(sum)
 }
 
 /// How a value is passed on to another subschema at the same place.

@@ -8,7 +8,8 @@ use referencing::{Draft, Resolver};
 use serde_json::{Map, Value};
 
 use super::{
-    Fault,
+    Fault, formats,
+    pattern::Patterns,
     places::Places,
     weigh::{self, Weight},
 };
@@ -65,6 +66,7 @@ pub(super) struct Node {
 /// All subschemas that a check can reach. The first is the root.
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
+    pub(super) patterns: Patterns,
 }
 
 impl Graph {
@@ -78,6 +80,7 @@ impl Graph {
         let mut walk = Walk {
             places,
             nodes: Vec::new(),
+            patterns: Patterns::default(),
             known: HashMap::new(),
             queue: VecDeque::new(),
             faults: Vec::new(),
@@ -96,7 +99,10 @@ impl Graph {
             }
         }
         if walk.faults.is_empty() {
-            Ok(Self { nodes: walk.nodes })
+            Ok(Self {
+                nodes: walk.nodes,
+                patterns: walk.patterns,
+            })
         } else {
             Err(walk.faults)
         }
@@ -113,6 +119,7 @@ struct Task<'a> {
 struct Walk<'a, 'p> {
     places: &'p Places<'a>,
     nodes: Vec<Node>,
+    patterns: Patterns,
     /// By place and dynamic scope, as the validator tells them apart.
     known: HashMap<(usize, String), usize>,
     queue: VecDeque<Task<'a>>,
@@ -172,7 +179,10 @@ impl<'a> Walk<'a, '_> {
                          https://json-schema.org/draft/2020-12/schema";
             self.fault(place, Some("$schema"), fault.to_owned());
         }
-        match weigh::weigh(task.schema) {
+        if let Some(fault) = formats::ignored(task.schema, task.draft) {
+            self.fault(place, Some("format"), fault);
+        }
+        match weigh::weigh(task.schema, &mut self.patterns) {
             Ok(weight) => self.nodes[task.node].weight = weight,
             Err(faults) => {
                 for (step, fault) in faults {

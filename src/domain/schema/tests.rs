@@ -34,7 +34,12 @@ fn good_answers_pass() {
         (r#"{"type":"integer"}"#, "1.0"),
         (r#"{"const":9007199254740993}"#, "9007199254740993"),
         (r#"{"format":"date-time"}"#, r#""2026-11-30T12:00:00Z""#),
-        (r#"{"format":"no-such-format"}"#, r#""x""#),
+        (r#"{"format":"int32"}"#, r#""x""#),
+        (r#"{"format":"password"}"#, r#""x""#),
+        (
+            r#"{"$schema":"http://json-schema.org/draft-04/schema#","format":"idn-email"}"#,
+            r#""x""#,
+        ),
         (r#"{"uniqueItems":true}"#, "[1,\"1\"]"),
         (
             r##"{"$defs":{"a":{"$anchor":"x","type":"null"}},"$ref":"#x"}"##,
@@ -273,6 +278,16 @@ fn bad_schemas_are_told_where() {
             "not within",
         ),
         (r#"{"properties":1}"#, ".properties", "must be an object"),
+        (
+            r#"{"properties":{"a":{"format":"idn-email"}}}"#,
+            ".properties.a.format",
+            "idn-email, which is not checked here",
+        ),
+        (
+            r#"{"$schema":"http://json-schema.org/draft-07/schema#","format":"idn-hostname"}"#,
+            ".format",
+            "Checked are date,",
+        ),
     ] {
         let faults = refused(schema);
         assert_eq!(faults[0].path, path, "{schema}: {faults:?}");
@@ -374,6 +389,61 @@ fn simple_forms_are_checked_in_line() {
         schema(&flat).cost(2_000)
     );
     assert!(schema(&pydantic()).cost(2_000) <= MAX_COST / 100);
+}
+
+#[test]
+fn every_format_that_is_said_to_be_checked_is() {
+    for format in [
+        "date",
+        "date-time",
+        "duration",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "iri",
+        "iri-reference",
+        "json-pointer",
+        "regex",
+        "relative-json-pointer",
+        "time",
+        "uri",
+        "uri-reference",
+        "uri-template",
+        "uuid",
+    ] {
+        let schema = json!({ "format": format }).to_string();
+        let found = faults(&schema, r#""( {\\""#);
+        assert_eq!(found.len(), 1, "{format}");
+        let named = refused(r#"{"format":"idn-email"}"#);
+        assert!(named[0].description.contains(format));
+    }
+}
+
+#[test]
+fn what_would_take_much_memory_is_refused_and_what_is_taken_is_weighed() {
+    let patterns: Vec<Value> = (0..5)
+        .map(|at| json!({"pattern": format!("([a-z]|é){{2400}}%d{at}")}))
+        .collect();
+    let description = &refused(&json!({ "allOf": patterns }).to_string())[0].description;
+    assert!(
+        description.contains("bytes of memory") && description.contains("at most 16777216"),
+        "{description}"
+    );
+    for at in [".{0,900}", "(a?b?c?d?e?f?g?h?){9}", r"[\p{L}\p{N}]x?"] {
+        let patterns: Vec<Value> = (0..90)
+            .map(|n| json!({"pattern": format!("a{n}{at}z")}))
+            .collect();
+        refused(&json!({ "allOf": patterns }).to_string());
+    }
+    let one = schema(&patterns[0].to_string());
+    assert!(one.bytes(1) > 1 << 20, "{}", one.bytes(1));
+    assert!(one.bytes(4) > one.bytes(1));
+    // The same pattern is compiled once.
+    let same = json!({"allOf": vec![&patterns[0]; 5]}).to_string();
+    assert!(schema(&same).bytes(1) < one.bytes(1) + (20 << 10));
+    let form = schema(&pydantic()).bytes(4);
+    assert!((100 << 10..1 << 20).contains(&form), "{form}");
 }
 
 #[test]

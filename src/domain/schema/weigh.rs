@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{nearest, pattern, words};
+use super::{nearest, pattern::Patterns, words};
 
 /// The most objects and arrays that an enum may list.
 const MAX_COMPOUND: usize = 1_000;
@@ -67,11 +67,14 @@ impl Weight {
 }
 
 /// Weighs the keywords of `schema`, or tells which of them are not taken.
-pub(super) fn weigh(schema: &Map<String, Value>) -> Result<Weight, Vec<(&str, String)>> {
+pub(super) fn weigh<'s>(
+    schema: &'s Map<String, Value>,
+    patterns: &mut Patterns,
+) -> Result<Weight, Vec<(&'s str, String)>> {
     let mut sum = Weight::ONE;
     let mut faults = Vec::new();
     for (keyword, value) in schema {
-        match of_keyword(keyword, value) {
+        match of_keyword(keyword, value, patterns) {
             Ok(weight) => sum = sum.plus(weight),
             Err(fault) => faults.push((keyword.as_str(), fault)),
         }
@@ -88,7 +91,7 @@ pub(super) fn weigh(schema: &Map<String, Value>) -> Result<Weight, Vec<(&str, St
     }
 }
 
-fn of_keyword(keyword: &str, value: &Value) -> Result<Weight, String> {
+fn of_keyword(keyword: &str, value: &Value, patterns: &mut Patterns) -> Result<Weight, String> {
     // Most keywords find at most one fault. Those that find none are few, and it does no harm to count one for them.
     let mut weight = Weight {
         value: 1,
@@ -131,17 +134,17 @@ fn of_keyword(keyword: &str, value: &Value) -> Result<Weight, String> {
             weight.value = 10;
             weight.byte = 10;
         }
-        "pattern" => weight = of_pattern(value.as_str().unwrap_or_default())?,
-        "patternProperties" => weight = weight.plus(of_names(value)?),
+        "pattern" => weight = of_pattern(value.as_str().unwrap_or_default(), patterns)?,
+        "patternProperties" => weight = weight.plus(of_names(value, patterns)?),
         _ => {}
     }
     Ok(weight)
 }
 
-fn of_names(patterns: &Value) -> Result<Weight, String> {
+fn of_names(names: &Value, patterns: &mut Patterns) -> Result<Weight, String> {
     let mut weight = Weight::default();
-    for name in patterns.as_object().into_iter().flat_map(Map::keys) {
-        let one = of_pattern(name)
+    for name in names.as_object().into_iter().flat_map(Map::keys) {
+        let one = of_pattern(name, patterns)
             .map_err(|fault| format!("has a name that {fault}: {:?}", words::cut(name, 64)))?;
         // `additionalProperties` and `unevaluatedProperties` match the names again.
         weight = weight.plus_times(one, 3);
@@ -149,8 +152,8 @@ fn of_names(patterns: &Value) -> Result<Weight, String> {
     Ok(weight)
 }
 
-fn of_pattern(pattern: &str) -> Result<Weight, String> {
-    let measure = pattern::measure(pattern)?;
+fn of_pattern(pattern: &str, patterns: &mut Patterns) -> Result<Weight, String> {
+    let measure = patterns.measure(pattern)?;
     Ok(Weight {
         value: 10,
         byte: 1 + measure.width,
