@@ -23,7 +23,7 @@ use crate::proto::v1::{self, deferred_tool_call::Kind};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeferredToolRequests {
-    /// The calls: 1 to 64, each with an id of its own.
+    /// The calls: at most 64, each with an id of its own.
     pub calls: Vec<DeferredToolCall>,
     /// One answer may leave calls undecided and still settle the wait. Default: false, an answer decides them all. It has nothing
     /// to do with [`Answer::partial`](super::Answer::partial).
@@ -36,7 +36,7 @@ impl DeferredToolRequests {
         Self::default()
     }
 
-    /// Adds a call that waits for somebody's leave to run the tool.
+    /// Adds a call that waits for somebody's permission to run the tool.
     pub fn approval(
         self,
         tool_call_id: impl Into<String>,
@@ -155,7 +155,7 @@ pub struct DeferredToolCall {
 }
 
 impl DeferredToolCall {
-    /// A call that waits for somebody's leave to run the tool.
+    /// A call that waits for somebody's permission to run the tool.
     pub fn approval(
         tool_call_id: impl Into<String>,
         tool_name: impl Into<String>,
@@ -249,7 +249,7 @@ impl DeferredToolCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CallKind {
-    /// Somebody's leave to run the tool: decided under [`DeferredToolResults::approvals`].
+    /// Somebody's permission to run the tool: decided under [`DeferredToolResults::approvals`].
     Approval,
     /// A result that is made elsewhere: decided under [`DeferredToolResults::calls`].
     External,

@@ -38,7 +38,7 @@ pub struct Call {
 /// What a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
-    /// Somebody's leave to run the tool.
+    /// Somebody's permission to run the tool.
     Approval,
     /// A result that is made elsewhere.
     External,
@@ -178,7 +178,7 @@ impl Requests {
         call.map(|call| call.id.clone())
     }
 
-    /// Whether two are the same: the same ids, tools, arguments, kinds and leave to stay pending. Nothing else counts, since
+    /// Whether two are the same: the same ids, tools, arguments, kinds, and whether some may stay pending. Nothing else counts, since
     /// libraries add fields, and the order does not.
     pub fn same(&self, other: &Self) -> bool {
         self.may_leave_pending() == other.may_leave_pending()
