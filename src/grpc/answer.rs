@@ -141,7 +141,7 @@ impl Reader<'_> {
         let is_string = |item: &&str| matches!(Node::of(item), Node::String(_));
         match json.as_ref().map(|json| Node::of(json.as_str())) {
             None => Some(None),
-            Some(Node::Array(items)) if items.iter().all(|item| is_string(item)) => Some(json),
+            Some(Node::Array(items)) if items.iter().all(is_string) => Some(json),
             Some(_) => {
                 self.fault(field, "must be an array of strings");
                 None
