@@ -45,7 +45,7 @@ impl Broker {
         submission: Box<Submission>,
     ) -> Result<(Record, Verdict), Error> {
         let submission = Submission {
-            fits_form: false,
+            fits_form: self.0.forms.surely_fits(id, &submission).await,
             ..*submission
         };
         let (record, verdict) = self

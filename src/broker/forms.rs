@@ -9,7 +9,7 @@
 //! - What runs or waits is bounded in number and in bytes, and gives its place back when it has run, not when its caller leaves.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use super::Error;
 use crate::domain::{
-    Faults, JsonText, Question, Record, Refusal, Submission, Violation,
+    Faults, JsonText, Question, Record, Refusal, Submission, Violation, Wait, WaitId,
     schema::{Fault, INLINE_COST, Schema},
     transition::Body,
 };
@@ -56,6 +56,37 @@ pub(super) struct Forms {
     /// A plain mutex: it is held to count.
     begun: Arc<Mutex<Begun>>,
     limits: Limits,
+    recent: Mutex<Recent>,
+}
+
+/// The forms of waits that were opened here lately: where an answer comes soon, it need not go to the store to learn what is asked. A
+/// form never changes.
+#[derive(Debug, Default)]
+struct Recent {
+    forms: HashMap<WaitId, JsonText>,
+    /// Oldest first.
+    order: VecDeque<WaitId>,
+    bytes: usize,
+}
+
+impl Recent {
+    const FORMS: usize = 4_096;
+    const BYTES: usize = 16 << 20;
+
+    fn add(&mut self, id: WaitId, schema: &JsonText) {
+        if self.forms.insert(id, schema.clone()).is_some() {
+            return;
+        }
+        self.order.push_back(id);
+        self.bytes += schema.as_str().len();
+        while self.order.len() > Self::FORMS || self.bytes > Self::BYTES {
+            let Some(oldest) = self.order.pop_front() else {
+                return;
+            };
+            let gone = self.forms.remove(&oldest);
+            self.bytes -= gone.map_or(0, |schema| schema.as_str().len());
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -85,7 +116,31 @@ impl Forms {
             threads: Arc::new(Semaphore::new(limits.threads)),
             begun: Arc::default(),
             limits,
+            recent: Mutex::default(),
         }
+    }
+
+    /// Remembers for a while what a wait that was just opened asks.
+    pub(super) fn remember(&self, wait: &Wait) {
+        if let Some(Question::Form(form)) = &wait.record.question
+            && let Some(schema) = &form.schema
+        {
+            let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+            recent.add(wait.record.id, schema);
+        }
+    }
+
+    /// Whether an answer fits the form of a wait that was opened here lately. `false` says nothing: that is for [`Forms::check`] to
+    /// tell, once the rules have seen the wait.
+    pub(super) async fn surely_fits(&self, id: WaitId, submission: &Submission) -> bool {
+        let Body::Json(answer) = &submission.body else {
+            return false;
+        };
+        let recent = || self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(schema) = recent().forms.get(&id).cloned() else {
+            return false;
+        };
+        self.fits(id, &schema, answer).await.is_ok()
     }
 
     /// Compiles a schema that came in `field`, unless it is kept.
@@ -129,8 +184,12 @@ impl Forms {
         let Some(text) = &form.schema else {
             return Ok(());
         };
-        let compiled = self.compile("", text).await;
-        let schema = compiled.map_err(|error| stale(record, error))?;
+        self.fits(record.id, text, answer).await
+    }
+
+    async fn fits(&self, id: WaitId, schema: &JsonText, answer: &JsonText) -> Result<(), Error> {
+        let compiled = self.compile("", schema).await;
+        let schema = compiled.map_err(|error| stale(id, error))?;
         let checked = if schema.cost(answer.as_str().len()) <= INLINE_COST {
             schema.check(answer)
         } else {
@@ -143,8 +202,11 @@ impl Forms {
             for Fault { path, description } in found {
                 faults.push(|| place(&path), description);
             }
-            let wait_id = record.id;
-            Refusal::InvalidAnswer { wait_id, faults }.into()
+            Refusal::InvalidAnswer {
+                wait_id: id,
+                faults,
+            }
+            .into()
         })
     }
 
@@ -214,11 +276,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A schema that was taken when its wait was opened is no fault of whoever answers.
-fn stale(record: &Record, error: Error) -> Error {
+fn stale(wait_id: WaitId, error: Error) -> Error {
     let Error::Refused(refusal) = error else {
         return error;
     };
-    tracing::error!(wait_id = %record.id, %refusal, "the schema of an open wait is refused now: by another version?");
+    tracing::error!(%wait_id, %refusal, "the schema of an open wait is refused now: by another version?");
     Error::Internal("the schema of this wait cannot be used; see the broker's log".to_owned())
 }
 

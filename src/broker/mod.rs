@@ -126,7 +126,10 @@ impl Broker {
             .await?;
         let new = self.new_wait(open)?;
         let (wait, resumed) = match self.0.store.open(new).await? {
-            Opened::Created(wait) => (wait, false),
+            Opened::Created(wait) => {
+                self.0.forms.remember(&wait);
+                (wait, false)
+            }
             Opened::Resumed(wait) => (self.settle_if_overdue(wait).await?, true),
             Opened::Refused(refusal) => return Err(refusal.into()),
         };
@@ -143,7 +146,10 @@ impl Broker {
         // The place is taken before the wait exists, so there is nothing to read again.
         let place = self.0.hub.registry.subscribe(new.id);
         match self.0.store.open(new).await? {
-            Opened::Created(wait) => self.attached_to(wait, place, false),
+            Opened::Created(wait) => {
+                self.0.forms.remember(&wait);
+                self.attached_to(wait, place, false)
+            }
             Opened::Resumed(wait) => {
                 drop(place);
                 // Boxed: most opens are new.

@@ -53,9 +53,10 @@ impl JsonText {
         }
     }
 
-    /// How many levels the value has: 0 for a string, a number or another plain value.
-    pub fn levels(&self) -> usize {
-        node::levels(&self.0)
+    /// Whether the value has more levels than these. A string, a number or another plain value has none.
+    pub fn is_deeper_than(&self, levels: usize) -> bool {
+        // Each level takes two brackets.
+        self.0.len() > 2 * levels && node::levels(&self.0) > levels
     }
 
     /// The text, as it was sent.

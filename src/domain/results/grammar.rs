@@ -247,6 +247,10 @@ impl Reader<'_> {
 /// Reads what stands for the result of a call.
 pub(super) fn result_of(text: &str) -> Result<CallResult, Vec<Misfit>> {
     let misfit = |path: &str, fault: &str| Err(vec![(path.to_owned(), fault.to_owned())]);
+    // Most values are no objects, and need not be gone through.
+    if !text.trim_start().starts_with('{') {
+        return value(text);
+    }
     let Node::Object(members) = Node::of(text) else {
         return value(text);
     };
@@ -306,7 +310,7 @@ fn retry_prompt(members: &[Member<'_>], text: &str) -> Result<CallResult, Vec<Mi
 fn value(text: &str) -> Result<CallResult, Vec<Misfit>> {
     let value = JsonText::part(text);
     let most = most_levels(&value);
-    if value.levels() > most {
+    if value.is_deeper_than(most) {
         return Err(vec![(String::new(), too_deep(most))]);
     }
     Ok(CallResult::Value(value))

@@ -233,12 +233,21 @@ pub(super) fn retry_prompt(members: &[Member<'_>]) -> Option<String> {
 
 /// Whether a value is an object with a tag, which the library may take for something else than data.
 pub(super) fn looks_tagged(value: &str) -> bool {
+    // Told at once for most values.
+    if !value.trim_start().starts_with('{') || !may_hold_kinds(value) {
+        return false;
+    }
     match Node::of(value) {
         Node::Object(members) => {
             member(&members, "kind").is_some() || member(&members, "part_kind").is_some()
         }
         _ => false,
     }
+}
+
+/// Whether some key of a value may be `kind`, however it is written.
+fn may_hold_kinds(value: &str) -> bool {
+    value.contains("kind") || value.contains('\\')
 }
 
 /// Objects that the library does not take for data where they stand in a `tool-return`.
@@ -256,7 +265,7 @@ pub(super) struct Special {
 pub(super) fn special(value: &str) -> Special {
     let mut found = Special::default();
     // Most values hold no object with a kind at all, and this tells at once.
-    if value.contains("kind") || value.contains('\\') {
+    if may_hold_kinds(value) {
         look(&mut Reader::new(value), &mut found);
     }
     found

@@ -118,7 +118,7 @@ fn value(json: &JsonText, id: &CallId, faults: &mut Faults) {
     // Binary data cannot be wrapped, so such a value must be taken for one as it stands.
     let stands =
         || result_of(json.as_str()).is_ok_and(|result| result == CallResult::Value(json.clone()));
-    if json.levels() > most_levels(json) {
+    if json.is_deeper_than(most_levels(json)) {
         depth(json, most_levels(json), at, faults);
     } else if special(json.as_str()).binary && !stands() {
         faults.push(at, BINARY);
@@ -151,7 +151,7 @@ fn tool_return(given: &ToolReturn, id: &CallId, faults: &mut Faults) {
 }
 
 fn depth(json: &JsonText, most: usize, at: impl FnOnce() -> String, faults: &mut Faults) {
-    if json.levels() > most {
+    if json.is_deeper_than(most) {
         faults.push(at, too_deep(most));
     }
 }
