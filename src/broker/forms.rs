@@ -9,13 +9,13 @@
 //! - What runs or waits is bounded in number and in bytes, and gives its place back when it has run, not when its caller leaves.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::sync::Semaphore;
 
-use super::Error;
+use super::{Error, recent::Recent};
 use crate::domain::{
     Faults, JsonText, Question, Record, Refusal, Submission, Violation, Wait, WaitId,
     schema::{Fault, INLINE_COST, Schema},
@@ -57,36 +57,6 @@ pub(super) struct Forms {
     begun: Arc<Mutex<Begun>>,
     limits: Limits,
     recent: Mutex<Recent>,
-}
-
-/// The forms of waits that were opened here lately: where an answer comes soon, it need not go to the store to learn what is asked. A
-/// form never changes.
-#[derive(Debug, Default)]
-struct Recent {
-    forms: HashMap<WaitId, JsonText>,
-    /// Oldest first.
-    order: VecDeque<WaitId>,
-    bytes: usize,
-}
-
-impl Recent {
-    const FORMS: usize = 4_096;
-    const BYTES: usize = 16 << 20;
-
-    fn add(&mut self, id: WaitId, schema: &JsonText) {
-        if self.forms.insert(id, schema.clone()).is_some() {
-            return;
-        }
-        self.order.push_back(id);
-        self.bytes += schema.as_str().len();
-        while self.order.len() > Self::FORMS || self.bytes > Self::BYTES {
-            let Some(oldest) = self.order.pop_front() else {
-                return;
-            };
-            let gone = self.forms.remove(&oldest);
-            self.bytes -= gone.map_or(0, |schema| schema.as_str().len());
-        }
-    }
 }
 
 #[derive(Debug, Default)]
@@ -137,7 +107,7 @@ impl Forms {
             return false;
         };
         let recent = || self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(schema) = recent().forms.get(&id).cloned() else {
+        let Some(schema) = recent().schema(id) else {
             return false;
         };
         self.fits(id, &schema, answer).await.is_ok()

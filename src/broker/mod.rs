@@ -14,6 +14,7 @@ mod error;
 mod expiry;
 mod forms;
 mod hub;
+mod recent;
 mod registry;
 mod request;
 mod retention;
