@@ -45,7 +45,7 @@ impl Broker {
         submission: Box<Submission>,
     ) -> Result<(Record, Verdict), Error> {
         let submission = Submission {
-            fits_form: self.0.forms.surely_fits(id, &submission).await,
+            fits_form: self.0.forms.surely_fits(id, &submission),
             ..*submission
         };
         let (record, verdict) = self

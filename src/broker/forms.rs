@@ -95,22 +95,21 @@ impl Forms {
         if let Some(Question::Form(form)) = &wait.record.question
             && let Some(schema) = &form.schema
         {
-            let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-            recent.add(wait.record.id, schema);
+            lock(&self.recent).add(wait.record.id, schema);
         }
     }
 
     /// Whether an answer fits the form of a wait that was opened here lately. `false` says nothing: that is for [`Forms::check`] to
-    /// tell, once the rules have seen the wait.
-    pub(super) async fn surely_fits(&self, id: WaitId, submission: &Submission) -> bool {
+    /// tell, once the rules have seen the wait. Only what is quick is looked at, since it may be looked at again then.
+    pub(super) fn surely_fits(&self, id: WaitId, submission: &Submission) -> bool {
         let Body::Json(answer) = &submission.body else {
             return false;
         };
-        let recent = || self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(schema) = recent().schema(id) else {
-            return false;
-        };
-        self.fits(id, &schema, answer).await.is_ok()
+        let schema = lock(&self.recent).schema(id);
+        let compiled = schema.and_then(|text| self.lookup(&text));
+        compiled.is_some_and(|schema| {
+            schema.cost(answer.as_str().len()) <= INLINE_COST && schema.check(answer).is_ok()
+        })
     }
 
     /// Compiles a schema that came in `field`, unless it is kept.
@@ -154,12 +153,8 @@ impl Forms {
         let Some(text) = &form.schema else {
             return Ok(());
         };
-        self.fits(record.id, text, answer).await
-    }
-
-    async fn fits(&self, id: WaitId, schema: &JsonText, answer: &JsonText) -> Result<(), Error> {
-        let compiled = self.compile("", schema).await;
-        let schema = compiled.map_err(|error| stale(id, error))?;
+        let compiled = self.compile("", text).await;
+        let schema = compiled.map_err(|error| stale(record.id, error))?;
         let checked = if schema.cost(answer.as_str().len()) <= INLINE_COST {
             schema.check(answer)
         } else {
@@ -172,11 +167,8 @@ impl Forms {
             for Fault { path, description } in found {
                 faults.push(|| place(&path), description);
             }
-            Refusal::InvalidAnswer {
-                wait_id: id,
-                faults,
-            }
-            .into()
+            let wait_id = record.id;
+            Refusal::InvalidAnswer { wait_id, faults }.into()
         })
     }
 

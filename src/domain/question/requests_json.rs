@@ -1,6 +1,7 @@
 //! Reads tool calls from the JSON form of Pydantic AI's `DeferredToolRequests`.
 //!
-//! What the broker does not know is ignored: libraries add fields, and a worker asks with what its library writes.
+//! What the broker does not know is ignored, since libraries add fields and a worker asks with what its library writes; but for a key
+//! that looks like a known one, misspelt, where that one is missing.
 
 use std::borrow::Cow;
 
