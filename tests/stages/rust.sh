@@ -64,6 +64,7 @@ if [ "$mode" != quick ]; then
   for example in refund two_approvers form handoff embedded; do
     echo "-- cargo run --example $example"
     cargo run --locked --quiet --example "$example" </dev/null
-  done  echo "-- examples/shell-signoff/test.sh"
+  done
+  echo "-- examples/shell-signoff/test.sh"
   examples/shell-signoff/test.sh
 fi
