@@ -1,0 +1,114 @@
+"""How tries are bounded, and when the next one is made."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable
+from typing import TypeVar
+
+import grpc
+
+from .errors import Refusal, Refused, Unavailable, refusal
+from .settings import Settings
+
+T = TypeVar("T")
+
+log = logging.getLogger("abeyance")
+
+LONGEST_RETRY_DELAY = 600.0
+"""The longest time, in seconds, for which a broker may keep a client from trying again."""
+SCOLDED = 5
+"""The number of the try that a scolding makes of the next one: up to 8 s of delay."""
+_WARNING_INTERVAL = 600.0
+
+
+class Cut(Exception):
+    """A try that brought no answer. Internal."""
+
+    def __init__(self, why: Refusal, *, silent: bool = False) -> None:
+        super().__init__(why.message)
+        self.why = why
+        """What the broker, the transport or this client found."""
+        self.silent = silent
+        """Nothing was heard: the connection may be frozen."""
+
+
+def lost(message: str, *, silent: bool = False) -> Cut:
+    """What the client itself found out about a connection."""
+    return Cut(Refusal(grpc.StatusCode.UNAVAILABLE, message), silent=silent)
+
+
+async def within(seconds: float, what: Awaitable[T], silence: str) -> T:
+    """Awaits a step of a call for so long. Raises `Cut` for a status that is not OK, for silence, and for a channel that was closed
+    meanwhile; only if the caller's own task is cancelled it raises `CancelledError`."""
+    task = asyncio.ensure_future(what)
+    try:
+        # Not `asyncio.wait_for`: before Python 3.12 it may swallow a cancellation.
+        await asyncio.wait({task}, timeout=seconds)
+        if not task.done():
+            raise lost(silence, silent=True)
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=1)
+    if task.cancelled():
+        raise lost("the connection was given up")
+    error = task.exception()
+    if isinstance(error, grpc.aio.AioRpcError):
+        why = refusal(error)
+        # A deadline of our own is silence, too; one of a proxy or the broker brings its status.
+        raise Cut(why, silent=why.code is grpc.StatusCode.DEADLINE_EXCEEDED)
+    if isinstance(error, grpc.aio.UsageError):
+        raise lost("the connection was given up")
+    return task.result()
+
+
+class Restraint:
+    """Warns, once and not for each of many streams, that a server asks for restraint. One for each client."""
+
+    def __init__(self) -> None:
+        self._last = -_WARNING_INTERVAL
+
+    def after(self, why: Refusal, attempt: int) -> int:
+        """The number of the next try after `why`; `attempt` would be its turn."""
+        if not why.is_scolding:
+            return attempt
+        now = time.monotonic()
+        if now - self._last >= _WARNING_INTERVAL:
+            self._last = now
+            log.warning("the broker, or a proxy before it, asks for restraint: %s (%s)", why.message, why.code.name)
+        return max(attempt, SCOLDED)
+
+
+class Tries:
+    """The tries of one call: how many there were, and when the next one may be made."""
+
+    def __init__(self, settings: Settings, restraint: Restraint, patience: float | None) -> None:
+        self._settings = settings
+        self._restraint = restraint
+        self._patience = patience
+        self._begun = time.monotonic()
+        self._attempt = 0
+
+    async def pause(self, why: Refusal) -> None:
+        """Waits until the next try. Raises `Refused` after a clear verdict, `Unavailable` at the end of patience (`None`: never)."""
+        if not why.is_passing:
+            raise why.error(Refused)
+        self._attempt = self._restraint.after(why, self._attempt)
+        delay = self._settings.backoff.delay(self._attempt) + min(why.retry_delay or 0.0, LONGEST_RETRY_DELAY)
+        if self._patience is not None:
+            left = self._patience - (time.monotonic() - self._begun)
+            if left <= 0:
+                raise why.error(Unavailable)
+            # The last try is made when patience ends, not given up because its delay would be longer.
+            delay = min(delay, left)
+        log.debug("trying a call again in %.3f s: %s", delay, why.code.name)
+        self._attempt += 1
+        await asyncio.sleep(delay)
+
+    def over(self) -> None:
+        """Begins to count anew, now."""
+        self._attempt = 0
+        self._begun = time.monotonic()

@@ -1,0 +1,189 @@
+"""Waiting for an event from outside: ask, and use what was answered."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from . import _convert, v1
+from ._json import encode_json
+from ._retry import log
+from .errors import AbeyanceError, AskFailed, Refused
+from .outcome import Outcome, State
+from .results import Results, forget
+from .wait import Wait
+
+if TYPE_CHECKING:
+    from .client import AbeyanceClient
+
+__all__ = ["Answered", "AskFunction", "Ticket"]
+
+_NOTHING: Any = object()
+_WITHDRAWAL = 5.0
+"""For how long, in seconds, a cancelled task waits until its wait is withdrawn; then that goes on in the background."""
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """What an ask is given, to hand on to whoever can answer. Its `repr` does not show the token."""
+
+    token: str = field(repr=False)
+    """The bearer credential of the wait. The same each time the same wait is asked, so what is sent should be keyed on it."""
+    wait_id: str
+    """The wait's public name."""
+    client: AbeyanceClient = field(repr=False, compare=False)
+    """The client that asks, for an ask that decides some tool calls itself and hands on the rest."""
+
+
+class Answered:
+    """What an ask returns that knows the answer already. It is recorded like anybody else's; if somebody was faster, theirs counts."""
+
+    def __init__(
+        self,
+        answer: Any = _NOTHING,
+        *,
+        payload_json: str | None = None,
+        results: v1.DeferredToolResults | Results | None = None,
+        answered_by: str = "",
+    ) -> None:
+        """Exactly one of `answer`, `payload_json` and `results`, as for `AbeyanceClient.resolve`. Tool calls that somebody else decided
+        meanwhile are left out of `results`."""
+        if (answer is not _NOTHING) + (payload_json is not None) + (results is not None) != 1:
+            raise ValueError("give exactly one of answer, payload_json and results")
+        self.payload_json = encode_json(answer) if answer is not _NOTHING else payload_json
+        """The answer as JSON text; `None` where it is `results`."""
+        self.results: v1.DeferredToolResults | None = None
+        """Decisions on tool calls."""
+        if results is not None:
+            self.results = v1.DeferredToolResults()
+            self.results.CopyFrom(results.message if isinstance(results, Results) else results)
+        self.answered_by = answered_by
+        """Who answers."""
+
+    def __repr__(self) -> str:
+        return "Answered(..)"
+
+
+AskFunction: TypeAlias = Callable[[Ticket], Awaitable[Answered | None] | Answered | None]
+"""What hands a ticket on, or knows the answer: a coroutine function, or a function that returns at once."""
+
+
+async def wait_asking(client: AbeyanceClient, spec: v1.WaitSpec, ask: AskFunction) -> Outcome:
+    """Opens a wait, asks, and returns its outcome, whatever it is."""
+    keyed = bool(spec.key)
+    request = v1.WaitRequest(spec=spec, request_id=_convert.new_request_id())
+    wait: Wait | None = None
+    try:
+        wait = await client._wait(request)
+        try:
+            await ask_for(client, wait, ask)
+        except AbeyanceError as error:
+            if keyed:
+                raise
+            recorded = await _cancelled(client, wait, "The ask failed.")
+            # An answer that was recorded before the ask failed counts like one that cut it short.
+            if recorded is None or recorded.state is State.CANCELLED:
+                raise
+            error.__suppress_context__ = True
+            return recorded
+        return await wait.outcome()
+    except asyncio.CancelledError:
+        if not keyed:
+            await _in_background(_withdraw(client, request, wait))
+        raise
+    finally:
+        if wait is not None:
+            await wait.aclose()
+
+
+async def ask_for(client: AbeyanceClient, wait: Wait, ask: AskFunction) -> None:
+    """See `AbeyanceClient.ask`."""
+    opened = wait.opened
+    # Opened tells nothing of the state, and the outcome of a settled wait is the event after it: nobody must be asked in between. A wait
+    # that this call created is pending.
+    if opened.asked or (opened.resumed and (await client.describe(wait.token)).state is not State.PENDING):
+        return
+    loop = asyncio.get_running_loop()
+    asking = loop.create_task(_ask(client, wait, ask))
+    ended = loop.create_task(wait.outcome())
+    try:
+        await asyncio.wait({asking, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if ended.done():
+            # Whatever the end is, an error too: `outcome` gives it again.
+            return
+        asking.result()
+    finally:
+        for task in (asking, ended):
+            task.cancel()
+        await asyncio.gather(asking, ended, return_exceptions=True)
+
+
+async def _ask(client: AbeyanceClient, wait: Wait, ask: AskFunction) -> None:
+    try:
+        answered = ask(Ticket(wait.token, wait.wait_id, client))
+        if inspect.isawaitable(answered):
+            answered = await answered
+    except Exception as error:
+        raise AskFailed(f"the ask failed: {error!r}") from error
+    if answered is None:
+        await client.mark_asked_at_last(wait.token)
+    elif isinstance(answered, Answered):
+        await _record(client, wait.token, answered)
+    else:
+        raise AskFailed(f"the ask returned {type(answered).__name__}; None or Answered is expected")
+
+
+async def _record(client: AbeyanceClient, token: str, answered: Answered) -> None:
+    # Each turn but the last takes a call out of the answer.
+    while True:
+        try:
+            await client.resolve(
+                token,
+                payload_json=answered.payload_json,
+                results=answered.results,
+                answered_by=answered.answered_by,
+            )
+            return
+        except Refused as error:
+            # Somebody was faster: the stream brings their outcome.
+            if error.reason == "ALREADY_SETTLED":
+                return
+            # Faster with one call: theirs counts, and the answer is still needed for the others.
+            decided = error.metadata.get("tool_call_id", "")
+            if error.reason != "ALREADY_DECIDED" or answered.results is None or not forget(answered.results, decided):
+                raise
+
+
+async def _cancelled(client: AbeyanceClient, wait: Wait, reason: str) -> Outcome | None:
+    try:
+        return await client.cancel(wait.token, reason)
+    except AbeyanceError as error:
+        log.debug("the wait %s could not be cancelled: %s", wait.wait_id, error)
+        return None
+
+
+async def _withdraw(client: AbeyanceClient, request: v1.WaitRequest, wait: Wait | None) -> None:
+    reason = "The worker's task was cancelled."
+    try:
+        if wait is None:
+            # Cancelled while it was being opened: the request id finds the wait, or makes one that ends at once.
+            token = (await client._open(request)).opened.token
+        else:
+            token = wait.token
+        await client.cancel(token, reason)
+    except AbeyanceError as error:
+        log.debug("a wait whose task was cancelled could not be withdrawn: %s", error)
+
+
+_background: set[asyncio.Task[None]] = set()
+
+
+async def _in_background(work: Any) -> None:
+    """Does something in a task of its own, and waits for it for a bounded time, unless this task is cancelled once more."""
+    task = asyncio.get_running_loop().create_task(work)
+    _background.add(task)
+    task.add_done_callback(_background.discard)
+    await asyncio.wait({task}, timeout=_WITHDRAWAL)

@@ -1,0 +1,51 @@
+"""How a client connects and how patient it is."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+__all__ = ["Backoff", "Settings"]
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Exponential backoff with full jitter: try number `n` (from 0) waits a random time below `min(cap, base * 2**n)`.
+
+    Full jitter, since all clients of a broker lose their streams in the same moment, and must not come back in one.
+    """
+
+    base: float = 0.25
+    """The bound of the first delay, in seconds."""
+    cap: float = 30.0
+    """The bound of every delay, in seconds."""
+
+    def bound(self, attempt: int) -> float:
+        """What the delay before try number `attempt` stays below, in seconds."""
+        # Beyond 2**31 any sane base is above any sane cap, and a float would overflow some day.
+        return min(self.cap, self.base * 2.0 ** min(attempt, 31))
+
+    def delay(self, attempt: int) -> float:
+        """A fresh random delay before try number `attempt`, in seconds."""
+        return random.random() * self.bound(attempt)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a client connects and how patient it is. Every value has a default that fits most; all times are in seconds."""
+
+    attempt_timeout: float = 15.0
+    """How long one try of a call may take, and how long a stream may take to its first event, before it is given up and tried
+    again."""
+    patience: float = 30.0
+    """For how long a call is tried again that fails for want of a connection, before it raises `Unavailable`; a try that has begun
+    is not cut by it. Zero: one try. It does not bound an attached wait, which attaches again for as long as somebody waits."""
+    backoff: Backoff = field(default_factory=Backoff)
+    """The delays between tries."""
+    window: tuple[float, float] = (54 * 60.0, 60 * 60.0)
+    """The deadline of a stream, drawn anew each time between these two; then it is attached to again. No timer is ever longer."""
+    keepalive_time: float = 330.0
+    """How long a connection with open calls may be silent before it is tested with an HTTP/2 ping. Servers of the gRPC family call
+    less than 300 abuse, and end the connection; the broker's own signs of life show a dead stream much sooner."""
+    keepalive_timeout: float = 20.0
+    """How long the answer to such a ping may take."""

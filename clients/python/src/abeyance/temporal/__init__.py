@@ -1,0 +1,12 @@
+"""Pydantic AI runs in Temporal workflows that wait in an Abeyance broker. Needs `pip install abeyance[temporal]`, and Python 3.11.
+
+- `TemporalWaiter`: installed around a run within a workflow with `external_event_scope`.
+- `AbeyanceActivities`: what it calls; for the worker that serves its task queue.
+
+Workflow code imports this package inside `with workflow.unsafe.imports_passed_through():`.
+"""
+
+from ._activities import AbeyanceActivities
+from ._waiter import TemporalWaiter
+
+__all__ = ["AbeyanceActivities", "TemporalWaiter"]

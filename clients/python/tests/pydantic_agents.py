@@ -1,0 +1,90 @@
+"""An agent whose one step makes given deferred tool calls, and what became of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic_ai import Agent, RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.tools import DeferredToolRequests, Tool
+
+REQUESTS = TypeAdapter(DeferredToolRequests)
+ANY_ARGUMENTS = {"type": "object", "additionalProperties": True}
+
+
+@dataclass
+class Step:
+    """One run of an agent that makes the calls of `requests`, in the JSON form of `DeferredToolRequests`, and then ends."""
+
+    requests: dict[str, Any]
+    ran: dict[str, Any] = field(default_factory=dict)
+    """The tools that ran, by call: the arguments, and the metadata that the answer gave."""
+    returned: dict[str, ToolReturnPart] = field(default_factory=dict)
+    """What the model was told about each call."""
+
+    def agent(
+        self, *capabilities: AbstractCapability[None], may_leave_pending: bool = False
+    ) -> Agent[None, str | DeferredToolRequests]:
+        output: Any = [str, DeferredToolRequests] if may_leave_pending else str
+        names = dict.fromkeys(call["tool_name"] for call in self._calls())
+        return Agent(
+            FunctionModel(self._respond),
+            output_type=output,
+            tools=[self._tool(name) for name in names],
+            capabilities=list(capabilities),
+        )
+
+    def effects(self) -> dict[str, str]:
+        """What happened to each call that was answered, in the words of the vectors."""
+        words = {"success": "value", "denied": "denied", "failed": "failed", "retried": "retry"}
+        told = {call: words[part.outcome] for call, part in self.returned.items()}
+        return told | dict.fromkeys(self.ran, "run")
+
+    def told(self) -> dict[str, Any]:
+        """What the model was told about each call, and what the tools that ran were given."""
+        parts = {call: (part.outcome, repr(part.content), repr(part.metadata)) for call, part in self.returned.items()}
+        return {"parts": parts, "ran": self.ran}
+
+    def _calls(self) -> Sequence[dict[str, Any]]:
+        return [*self.requests.get("approvals", []), *self.requests.get("calls", [])]
+
+    def _respond(self, messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        if len(messages) == 1:
+            calls = self._calls()
+            return ModelResponse([ToolCallPart(c["tool_name"], c["args"], c["tool_call_id"]) for c in calls])
+        for part in messages[-1].parts:
+            if isinstance(part, ToolReturnPart):
+                self.returned[part.tool_call_id] = part
+        return ModelResponse([TextPart("done")])
+
+    def _tool(self, name: str) -> Tool[None]:
+        def run(ctx: RunContext[None], **arguments: Any) -> str:
+            call = ctx.tool_call_id or ""
+            metadata = self.requests.get("metadata", {}).get(call)
+            if any(call == c["tool_call_id"] for c in self.requests.get("calls", [])):
+                raise CallDeferred(metadata, kind=self.requests.get("_kinds", {}).get(call, "external"))
+            if not ctx.tool_call_approved:
+                raise ApprovalRequired(metadata)
+            self.ran[call] = (arguments, ctx.tool_call_metadata)
+            return "ran"
+
+        return Tool.from_schema(run, name, "", ANY_ARGUMENTS, takes_ctx=True)
+
+
+def answer_text(case: dict[str, Any]) -> str:
+    """The answer of a vector, as JSON text."""
+    return case["answer_text"] if "answer_text" in case else json.dumps(case["answer"])
+
+
+def good_answer(requests: dict[str, Any]) -> str:
+    """An answer that decides every call of `requests` as it can be."""
+    approvals = {call["tool_call_id"]: True for call in requests.get("approvals", [])}
+    calls = {call["tool_call_id"]: "fine" for call in requests.get("calls", [])}
+    return json.dumps({"approvals": approvals, "calls": calls})
