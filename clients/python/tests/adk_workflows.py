@@ -133,12 +133,14 @@ class Person:
 
     def __init__(self) -> None:
         self.asked: list[PendingInput] = []
+        self.was_asked = asyncio.Event()
         self._tickets: dict[tuple[str, str], asyncio.Queue[Ticket]] = defaultdict(asyncio.Queue)
 
     def ask(self, ticket: Ticket, pending: PendingInput) -> None:
         """The ask."""
         self.asked.append(pending)
         self._tickets[pending.user_id, pending.interrupt_id].put_nowait(ticket)
+        self.was_asked.set()
 
     async def token(self, interrupt_id: str = "q", user: str = USER) -> str:
         """The next token for this interrupt, once there is one."""

@@ -27,9 +27,7 @@ async def test_a_workflow_gets_what_was_answered(kept: str, tmp_path: Path) -> N
         seen = adk.Seen()
         place = tmp_path / str(number)
         place.mkdir()
-        run = await adk.runner(
-            adk.one_question(seen), adk.sqlite(place) if kept == "sqlite" else InMemorySessionService()
-        )
+        run = await adk.runner(adk.one_question(seen), adk.sqlite(place) if kept == "sqlite" else InMemorySessionService())
         await adk.begin(run)
         (waiting,) = pending_inputs(await adk.session(run))
         message = types.Content(role="user", parts=[function_response(waiting, value)])

@@ -54,9 +54,7 @@ def test_a_long_message_is_cut_to_what_the_broker_takes() -> None:
 
 
 async def test_an_input_is_what_the_workflow_asked() -> None:
-    run = await adk.runner(
-        adk.one_question(adk.Seen(), message="How many?", payload={"left": [1, None]}, response_schema=int)
-    )
+    run = await adk.runner(adk.one_question(adk.Seen(), message="How many?", payload={"left": [1, None]}, response_schema=int))
     await adk.begin(run)
     (found,) = pending_inputs(await adk.session(run))
     assert (found.app_name, found.user_id, found.session_id) == (adk.APP, adk.USER, adk.SESSION)
@@ -95,7 +93,7 @@ async def test_a_node_that_runs_again_asks_the_same_as_before() -> None:
 
     run = await adk.runner(Workflow(name="again", edges=[(START, two)]))
     await adk.begin(run)
-    first, second = pending_inputs(await adk.session(run))
+    _, second = pending_inputs(await adk.session(run))
     await answer(run, 1)
     assert asked == ["a", "b", "b"], "the node asked a second time"
     (still,) = pending_inputs(await adk.session(run))
@@ -121,9 +119,7 @@ async def test_what_was_rewound_is_not_asked() -> None:
     run = await adk.runner(adk.one_question(adk.Seen()))
     await adk.begin(run)
     (first,) = pending_inputs(await adk.session(run))
-    await run.rewind_async(
-        user_id=adk.USER, session_id=adk.SESSION, rewind_before_invocation_id=first.invocation_id
-    )
+    await run.rewind_async(user_id=adk.USER, session_id=adk.SESSION, rewind_before_invocation_id=first.invocation_id)
     assert pending_inputs(await adk.session(run)) == []
     assert [each.key for each in abandoned_inputs(await adk.session(run))] == [first.key]
 
@@ -142,9 +138,7 @@ async def test_what_an_aborted_run_asked_is_not_asked() -> None:
 
     sessions = InMemorySessionService()
     run = await adk.runner(Workflow(name="aborted", edges=[(START, aborting), (START, never)]), sessions)
-    async for _ in run.run_async(
-        user_id=adk.USER, session_id=adk.SESSION, new_message=adk.text("go"), abort_signal=abort
-    ):
+    async for _ in run.run_async(user_id=adk.USER, session_id=adk.SESSION, new_message=adk.text("go"), abort_signal=abort):
         pass
     found = await adk.session(run)
     assert any(call.id == "q" for event in found.events for call in event.get_function_calls()), "it asked first"

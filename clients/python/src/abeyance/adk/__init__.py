@@ -1,7 +1,8 @@
 """Google ADK workflows that wait in Abeyance: any process answers what a workflow asks with `RequestInput`.
 
-`InputWaits` runs a workflow, opens a wait for each `adk_request_input` call that the session's events leave open, and resumes the
-workflow with the answers. Needs `pip install 'abeyance[adk]'` (google-adk 2.13 or newer, Python 3.11 or newer).
+`InputWaits` runs a workflow, opens a wait for each `adk_request_input` call that the session's events leave open, and
+resumes the workflow with the answers. Needs `pip install 'abeyance[adk]'` (google-adk 2.13 or newer, Python 3.11 or
+newer).
 """
 
 from .answers import function_response

@@ -76,8 +76,8 @@ def pending_inputs(session: Session) -> list[PendingInput]:
 
 
 def abandoned_inputs(session: Session) -> list[PendingInput]:
-    """The inputs that were asked for and can never be answered: their invocation was rewound or aborted, or a later one asked under
-    the same id, and ADK gives an answer to the last invocation that did."""
+    """The inputs that were asked for and can never be answered: their invocation was rewound or aborted, or a later
+    one asked under the same id, and ADK gives an answer to the last invocation that did."""
     waiting = {pending.key for pending in pending_inputs(session)}
     pending, abandoned = _walk(session, session.events)
     return [gone for gone in (*abandoned, *pending.values()) if gone.key not in waiting]
@@ -102,8 +102,8 @@ def _walk(session: Session, events: Iterable[Event]) -> tuple[dict[str, PendingI
                 continue
             open_already = pending.get(call.id)
             if open_already and open_already.invocation_id == event.invocation_id:
-                # A node that ran again asks what is still open in a new event. The first one counts, so that the wait's question
-                # stays what it was.
+                # A node that ran again asks what is still open in a new event. The first one counts, so that the
+                # wait's question stays what it was.
                 continue
             if open_already:
                 abandoned.append(pending.pop(call.id))

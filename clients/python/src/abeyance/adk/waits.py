@@ -26,13 +26,15 @@ from .inputs import PendingInput, abandoned_inputs, pending_inputs
 __all__ = ["Ask", "InputWaits", "Unanswered"]
 
 Ask: TypeAlias = Callable[[Ticket, PendingInput], Awaitable[Answered | None] | Answered | None]
-"""Hands a wait's token on to whoever can answer: given the ticket and what is asked. Called once per wait, though a crash between
-handing on and its record calls it again with the same token, so an ask should be keyed on the token. It may return `Answered(value)`
-where the answer is known already. If it raises, the wait stays open and not asked, and `InputWaits.run_async` raises `AskFailed`."""
+"""Hands a wait's token on to whoever can answer: given the ticket and what is asked. Called once per wait, though a
+crash between handing on and its record calls it again with the same token, so an ask should be keyed on the token. It
+may return `Answered(value)` where the answer is known already. If it raises, the wait stays open and not asked, and
+`InputWaits.run_async` raises `AskFailed`."""
 
 Unanswered: TypeAlias = Callable[[PendingInput, WaitEnded], Any]
-"""Chooses the value that a workflow goes on with where nobody answered: given what was asked, and how the wait ended (`WaitFailed`,
-`WaitExpired`, `WaitCancelled`). May be async. It must choose alike each time: a process that is killed chooses again."""
+"""Chooses the value that a workflow goes on with where nobody answered: given what was asked, and how the wait ended
+(`WaitFailed`, `WaitExpired`, `WaitCancelled`). May be async. It must choose alike each time: a process that is killed
+chooses again."""
 
 
 @dataclass
@@ -49,13 +51,14 @@ class _SessionWaits:
 class InputWaits:
     """Lets a workflow's requests for input wait in Abeyance, and resumes the workflow with the answers.
 
-    Each open `adk_request_input` call becomes a wait with a form: message, payload and response schema. The broker refuses an answer
-    that does not fit, so none ever reaches the session. The wait's key is made of the app, the user, the session, the invocation, the
-    interrupt id and the number of answers that id has: a process that is started again meets the same waits, asks nobody twice, and
-    resumes with what was answered meanwhile.
+    Each open `adk_request_input` call becomes a wait with a form: message, payload and response schema. The broker
+    refuses an answer that does not fit, so none ever reaches the session. The wait's key is made of the app, the
+    user, the session, the invocation, the interrupt id and the number of answers that id has: a process that is
+    started again meets the same waits, asks nobody twice, and resumes with what was answered meanwhile.
 
-    Make one for a runner and keep it. In one process a session is resumed by one run at a time; in several processes at once let only
-    one run a session, as ADK itself demands. Waits are left open when a run is cancelled or its process ends.
+    Make one for a runner and keep it. In one process a session is resumed by one run at a time; in several processes
+    at once let only one run a session, as ADK itself demands. Waits are left open when a run is cancelled or its
+    process ends.
     """
 
     def __init__(
@@ -73,10 +76,11 @@ class InputWaits:
     ) -> None:
         """`runner` runs the workflow; `client` and `ask` see to its questions. The client stays yours to close.
 
-        `timeout` bounds each wait, in seconds or as a `timedelta`; None waits as long as the broker allows. `heartbeat_timeout` ends a
-        wait whose answering side, once asked, is silent for so long. `unanswered` chooses the value for a wait that ended without an
-        answer; None raises how it ended, and leaves the session as it is. `name` (1 to 256 characters) says what kind of wait it is,
-        and must stay the same from run to run; `namespace` and `labels` as for `AbeyanceClient.open`.
+        `timeout` bounds each wait, in seconds or as a `timedelta`; None waits as long as the broker allows.
+        `heartbeat_timeout` ends a wait whose answering side, once asked, is silent for so long. `unanswered` chooses
+        the value for a wait that ended without an answer; None raises how it ended, and leaves the session as it is.
+        `name` (1 to 256 characters) says what kind of wait it is, and must stay the same from run to run; `namespace`
+        and `labels` as for `AbeyanceClient.open`.
         """
         self._client = client
         self._runner = runner
@@ -103,14 +107,15 @@ class InputWaits:
     ) -> AsyncGenerator[Event, None]:
         """Runs the session until nothing of it waits for input any more, and yields the events of all its runs.
 
-        `new_message` starts a run first, as `Runner.run_async` does, with `state_delta`; without it the session goes on where it was,
-        for example after a restart. All that the session waits for is then waited for, whichever run asked it. When something is
-        answered, the workflow is resumed with all that has been decided by then.
+        `new_message` starts a run first, as `Runner.run_async` does, with `state_delta`; without it the session goes
+        on where it was, for example after a restart. All that the session waits for is then waited for, whichever run
+        asked it. When something is answered, the workflow is resumed with all that has been decided by then.
 
         Raises `AskFailed`, `Refused` (the broker does not take a response schema, for example) and `Unavailable` as
-        `AbeyanceClient.wait_for_external_event` does; `WaitFailed`, `WaitExpired` or `WaitCancelled` without `unanswered`;
-        `ValueError` for an unknown session, a response schema or an answer that ADK cannot read, and a chosen value that does not fit
-        its schema; and what the runner raises. The waits are unharmed by all of these: run the session again when the cause is mended.
+        `AbeyanceClient.wait_for_external_event` does; `WaitFailed`, `WaitExpired` or `WaitCancelled` without
+        `unanswered`; `ValueError` for an unknown session, a response schema or an answer that ADK cannot read, and a
+        chosen value that does not fit its schema; and what the runner raises. The waits are unharmed by all of these:
+        run the session again when the cause is mended.
         """
         async with self._shared(user_id, session_id) as shared:
             if new_message is not None:
@@ -167,9 +172,7 @@ class InputWaits:
         )
 
     async def _session(self, user_id: str, session_id: str) -> Session:
-        session = await self._runner.session_service.get_session(
-            app_name=self._runner.app_name, user_id=user_id, session_id=session_id
-        )
+        session = await self._runner.session_service.get_session(app_name=self._runner.app_name, user_id=user_id, session_id=session_id)
         if session is None:
             raise ValueError(f"the session {session_id!r} is not known")
         return session
@@ -189,14 +192,11 @@ class InputWaits:
             given = self._ask(ticket, pending)
             return await given if inspect.isawaitable(given) else given
 
-        return await self._client.wait_for_external_event(
-            self._name, ask, key=pending.key, question=pending.form(), **self._options
-        )
+        return await self._client.wait_for_external_event(self._name, ask, key=pending.key, question=pending.form(), **self._options)
 
-    async def _response(
-        self, pending: list[PendingInput], followed: dict[str, asyncio.Task[Answer]]
-    ) -> types.Content | None:
-        """The message that answers what has been decided, of one invocation: ADK takes no more in one message. None: nothing is."""
+    async def _response(self, pending: list[PendingInput], followed: dict[str, asyncio.Task[Answer]]) -> types.Content | None:
+        """The message that answers what has been decided, of one invocation: ADK takes no more in one message. None:
+        nothing is."""
         decided = [each for each in pending if each.key in followed and followed[each.key].done()]
         parts = [
             function_response(each, await self._value(each, followed[each.key]))
@@ -219,7 +219,8 @@ class InputWaits:
         return value
 
     async def _withdraw(self, session: Session, withdrawn: set[str]) -> None:
-        """Cancels the waits for what can no longer be answered, so that nobody is told OK for an answer that is not used."""
+        """Cancels the waits for what can no longer be answered, so that nobody is told OK for an answer that is not
+        used."""
         for gone in abandoned_inputs(session):
             if gone.key in withdrawn:
                 continue
