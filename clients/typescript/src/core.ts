@@ -1,0 +1,165 @@
+import type { DescMessage, DescMethodUnary, MessageShape } from "@bufbuild/protobuf";
+
+import { jittered } from "./backoff.js";
+import { isPassing, type Refusal, Refused, Stopped, Unavailable } from "./errors.js";
+import { Cut, unary } from "./grpc.js";
+import { Links } from "./links.js";
+import { complete, type FullSettings, type Settings } from "./settings.js";
+import { sleep } from "./time.js";
+
+/** The longest time that a broker may keep a client from trying again. */
+const LONGEST_RETRY_DELAY_MS = 600_000;
+/** The try that restraint begins with: its delay is up to 8 s. */
+const RESTRAINED_ATTEMPT = 5;
+/** How long a warning stands before the same cause is worth another. */
+const WARNING_MS = 3_600_000;
+
+/** How a call is repeated. */
+export interface Repeat {
+  /** For how long, in milliseconds; `Infinity` for ever. Default: the client's patience. */
+  readonly patienceMs?: number;
+  /** Ends the call and the repeating. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A way to stop something that is under way. */
+export interface Stop {
+  /** Aborts when it is to stop. */
+  readonly signal: AbortSignal;
+  /** Stops it. */
+  stop(): void;
+  /** No longer stops it with the caller's signal. */
+  unlink(): void;
+  /** There is nothing to stop any more. */
+  release(): void;
+}
+
+/** What all parts of a client share: its connections, its patience, and when it stops. */
+export class Core {
+  readonly settings: FullSettings;
+  readonly links: Links;
+  readonly #stoppers = new Set<() => void>();
+  #closed = false;
+  #warned = Number.NEGATIVE_INFINITY;
+
+  constructor(target: string, settings: Settings) {
+    this.settings = complete(settings);
+    this.links = new Links(target, this.settings);
+  }
+
+  /** Makes a call that has one answer and repeats it until it succeeds, is refused, or patience has passed at the end of a try. */
+  async call<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodUnary<I, O>,
+    request: MessageShape<I>,
+    repeat: Repeat = {},
+  ): Promise<MessageShape<O>> {
+    const stop = this.stoppable(repeat.signal);
+    try {
+      return await this.patiently(
+        async () => {
+          const link = this.links.calls;
+          const { client } = link;
+          const deadline = new Date(Date.now() + this.settings.attemptTimeoutMs);
+          try {
+            return await unary(client, method, request, { deadline, signal: stop.signal });
+          } catch (error) {
+            if (error instanceof Cut && error.deadConnection) {
+              link.renew(client);
+            }
+            throw error;
+          }
+        },
+        { ...repeat, signal: stop.signal },
+      );
+    } finally {
+      stop.release();
+    }
+  }
+
+  /** Tries until a try succeeds, is refused, or patience has passed at the end of one. A try fails with a {@link Cut}. */
+  async patiently<T>(attempt: () => Promise<T>, repeat: Repeat): Promise<T> {
+    const begun = performance.now();
+    const patienceMs = repeat.patienceMs ?? this.settings.patienceMs;
+    for (let n = 0; ; n += 1) {
+      let refusal: Refusal;
+      try {
+        return await attempt();
+      } catch (error) {
+        if (!(error instanceof Cut)) {
+          throw error;
+        }
+        refusal = error.refusal;
+      }
+      const left = patienceMs - (performance.now() - begun);
+      if (isPassing(refusal) && left <= 0) {
+        throw new Unavailable(refusal);
+      }
+      n = this.heed(refusal, n);
+      // The last try is made when patience ends, not given up because its delay would be longer.
+      await sleep(Math.min(left, this.delay(refusal, n)), repeat.signal);
+    }
+  }
+
+  /** How long to wait after a cut, in milliseconds. Throws the refusal if it is a clear one. */
+  delay(refusal: Refusal, attempt: number): number {
+    if (!isPassing(refusal)) {
+      throw new Refused(refusal);
+    }
+    const delay = jittered(this.settings.backoff, attempt) + this.askedFor(refusal.retryDelayMs);
+    this.settings.logger.debug(`trying again in ${Math.round(delay)} ms: ${refusal.message} (${refusal.code})`);
+    return delay;
+  }
+
+  /** How long the server asked to wait, as far as it is heard. */
+  askedFor(retryDelayMs: number | undefined): number {
+    return Math.min(retryDelayMs ?? 0, LONGEST_RETRY_DELAY_MS);
+  }
+
+  /** The number of the next try after `refusal`: a server that asks for restraint is heard, and its words are passed on, once. */
+  heed(refusal: Refusal, attempt: number): number {
+    if (!isScolding(refusal)) {
+      return attempt;
+    }
+    if (performance.now() - this.#warned >= WARNING_MS) {
+      this.#warned = performance.now();
+      const said = `${refusal.message} (${refusal.reason ?? refusal.code})`;
+      this.settings.logger.warn(`the broker, or a proxy before it, asks for restraint; slowing down: ${said}`);
+    }
+    return Math.max(attempt, RESTRAINED_ATTEMPT);
+  }
+
+  /** Something that stops with `signal`, and when the client is closed. It must be released, or the client keeps it. */
+  stoppable(signal?: AbortSignal): Stop {
+    const controller = new AbortController();
+    const follow = () => controller.abort(signal?.reason);
+    const stop = () => controller.abort(new Stopped("the client was closed, or the wait was detached from"));
+    if (signal?.aborted) {
+      follow();
+    }
+    if (this.#closed) {
+      stop();
+    }
+    signal?.addEventListener("abort", follow, { once: true });
+    this.#stoppers.add(stop);
+    const unlink = () => signal?.removeEventListener("abort", follow);
+    const release = () => {
+      unlink();
+      this.#stoppers.delete(stop);
+    };
+    return { signal: controller.signal, stop, unlink, release };
+  }
+
+  /** Stops all that is under way and closes the connections. */
+  close(): void {
+    this.#closed = true;
+    for (const stop of this.#stoppers) {
+      stop();
+    }
+    this.links.close();
+  }
+}
+
+/** Whether a cut says that we do too much. grpc-js reports a GOAWAY with `ENHANCE_YOUR_CALM` so, too. */
+export function isScolding(refusal: Refusal): boolean {
+  return refusal.code === "RESOURCE_EXHAUSTED";
+}

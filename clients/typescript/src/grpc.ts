@@ -1,0 +1,261 @@
+// From methods of the generated code to calls of grpc-js.
+
+import {
+  type DescMessage,
+  type DescMethodServerStreaming,
+  type DescMethodUnary,
+  fromBinary,
+  type MessageShape,
+  toBinary,
+} from "@bufbuild/protobuf";
+import { anyUnpack } from "@bufbuild/protobuf/wkt";
+import {
+  type Client,
+  type ClientReadableStream,
+  connectivityState,
+  Metadata,
+  status as Status,
+  type StatusObject,
+} from "@grpc/grpc-js";
+
+import { localRefusal, type Refusal, type StatusCode } from "./errors.js";
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema, StatusSchema } from "./gen/google/rpc/details_pb.js";
+import { length } from "./time.js";
+
+/** A call, or a stream, that did not end well. */
+export class Cut extends Error {
+  constructor(
+    readonly refusal: Refusal,
+    /** Whether the connection itself is in doubt, so that the next try should be made on a new one. */
+    readonly deadConnection = false,
+  ) {
+    super(refusal.message);
+  }
+}
+
+/** What a call needs to know beside its request. */
+export interface CallOptions {
+  /** When the call is over, by the client's own clock too. */
+  readonly deadline?: Date;
+  /** Cancels the call. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+// How many messages may wait for a reader before the stream is paused. The streams of waits never come near it.
+const HIGH_WATER = 256;
+
+/** Makes a call that has one answer. Rejects with a {@link Cut}, or with the signal's reason. */
+export function unary<I extends DescMessage, O extends DescMessage>(
+  client: Client,
+  method: DescMethodUnary<I, O>,
+  request: MessageShape<I>,
+  options: CallOptions,
+): Promise<MessageShape<O>> {
+  const { signal } = options;
+  return new Promise((resolve, reject) => {
+    signal?.throwIfAborted();
+    const call = client.makeUnaryRequest(
+      path(method),
+      serialize(method),
+      deserialize(method),
+      request,
+      new Metadata(),
+      callOptions(options),
+      (error, response) => {
+        signal?.removeEventListener("abort", abort);
+        if (signal?.aborted) {
+          reject(signal.reason);
+        } else if (error === null && response !== undefined) {
+          resolve(response);
+        } else {
+          reject(cut(client, error ?? undefined));
+        }
+      },
+    );
+    const abort = () => call.cancel();
+    signal?.addEventListener("abort", abort, { once: true });
+  });
+}
+
+/** Begins a call that has a stream of answers. */
+export function serverStream<I extends DescMessage, O extends DescMessage>(
+  client: Client,
+  method: DescMethodServerStreaming<I, O>,
+  request: MessageShape<I>,
+  options: CallOptions,
+): MessageStream<MessageShape<O>> {
+  const call = client.makeServerStreamRequest(
+    path(method),
+    serialize(method),
+    deserialize(method),
+    request,
+    new Metadata(),
+    callOptions(options),
+  );
+  return new MessageStream(client, call, options.signal);
+}
+
+/** The messages of a stream, read from the connection at once. */
+export class MessageStream<T> {
+  readonly #client: Client;
+  readonly #call: ClientReadableStream<T>;
+  readonly #queue: T[] = [];
+  readonly #release: () => void;
+  #status: StatusObject | undefined;
+  #drained = false;
+  #wake: (() => void) | undefined;
+
+  constructor(client: Client, call: ClientReadableStream<T>, signal: AbortSignal | undefined) {
+    this.#client = client;
+    this.#call = call;
+    const abort = () => call.cancel();
+    signal?.addEventListener("abort", abort, { once: true });
+    this.#release = () => signal?.removeEventListener("abort", abort);
+    if (signal?.aborted) {
+      call.cancel();
+    }
+    call.on("data", (message: T) => {
+      this.#queue.push(message);
+      if (this.#queue.length >= HIGH_WATER) {
+        call.pause();
+      }
+      this.#wake?.();
+    });
+    // Told as a status too.
+    call.on("error", () => {});
+    call.on("status", (status) => {
+      this.#status = status;
+      this.#release();
+      this.#wake?.();
+    });
+    call.on("end", () => {
+      this.#drained = true;
+      this.#wake?.();
+    });
+  }
+
+  /**
+   * The next message; `undefined` at an end with OK. Rejects with a {@link Cut} at any other end, and when nothing arrives for
+   * `timeoutMs`; `silence` says what that means.
+   */
+  async next(timeoutMs: number, silence: string): Promise<T | undefined> {
+    if (!this.#ready()) {
+      await this.#awaitNews(timeoutMs);
+    }
+    const message = this.#queue.shift();
+    if (message !== undefined) {
+      if (this.#queue.length === 0 && this.#call.isPaused()) {
+        this.#call.resume();
+      }
+      return message;
+    }
+    if (this.#status === undefined) {
+      throw new Cut(localRefusal("UNAVAILABLE", silence), true);
+    }
+    if (this.#status.code === Status.OK) {
+      return undefined;
+    }
+    throw cut(this.#client, this.#status);
+  }
+
+  /**
+   * Reads the stream to its end, for up to `timeoutMs`. Giving it up before its trailers would send a reset, and many resets cost the
+   * connection.
+   */
+  async finish(timeoutMs: number): Promise<void> {
+    const end = performance.now() + timeoutMs;
+    try {
+      while ((await this.next(Math.max(0, end - performance.now()), "")) !== undefined) {}
+    } catch {
+      // What comes behind the last event changes nothing.
+    }
+    this.cancel();
+  }
+
+  /** Gives the stream up. */
+  cancel(): void {
+    this.#release();
+    if (this.#status === undefined) {
+      this.#call.cancel();
+    }
+  }
+
+  #ready(): boolean {
+    return this.#queue.length > 0 || (this.#status !== undefined && this.#drained);
+  }
+
+  #awaitNews(timeoutMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        this.#wake = undefined;
+        resolve();
+      };
+      const timer = setTimeout(done, timeoutMs);
+      this.#wake = () => {
+        if (this.#ready()) {
+          done();
+        }
+      };
+    });
+  }
+}
+
+function path(method: { name: string; parent: { typeName: string } }): string {
+  return `/${method.parent.typeName}/${method.name}`;
+}
+
+function serialize<I extends DescMessage>(method: { input: I }): (message: MessageShape<I>) => Buffer {
+  return (message) => Buffer.from(toBinary(method.input, message));
+}
+
+function deserialize<O extends DescMessage>(method: { output: O }): (bytes: Buffer) => MessageShape<O> {
+  return (bytes) => fromBinary(method.output, bytes);
+}
+
+function callOptions(options: CallOptions): { deadline?: Date } {
+  return options.deadline === undefined ? {} : { deadline: options.deadline };
+}
+
+/** Reads a status with its details. */
+export function refusal(status: Pick<StatusObject, "code" | "details" | "metadata">): Refusal {
+  const code = (Status[status.code] ?? "UNKNOWN") as StatusCode;
+  const found: { -readonly [K in keyof Refusal]: Refusal[K] } = localRefusal(code, status.details || code);
+  const [bytes] = status.metadata.get("grpc-status-details-bin");
+  for (const detail of details(bytes)) {
+    const info = anyUnpack(detail, ErrorInfoSchema);
+    const badRequest = anyUnpack(detail, BadRequestSchema);
+    const retry = anyUnpack(detail, RetryInfoSchema);
+    if (info !== undefined) {
+      found.reason = info.reason;
+      found.metadata = info.metadata;
+    } else if (badRequest !== undefined) {
+      found.violations = badRequest.fieldViolations.map(({ field, description }) => ({ field, description }));
+    } else if (retry !== undefined) {
+      found.retryDelayMs = length(retry.retryDelay);
+    }
+  }
+  return found;
+}
+
+function details(bytes: string | Buffer | undefined) {
+  if (!(bytes instanceof Uint8Array)) {
+    return [];
+  }
+  try {
+    return fromBinary(StatusSchema, bytes).details;
+  } catch {
+    // A proxy may have cut it short. The code says enough.
+    return [];
+  }
+}
+
+function cut(client: Client, status: Pick<StatusObject, "code" | "details" | "metadata"> | undefined): Cut {
+  const found = status === undefined ? localRefusal("INTERNAL", "a call that ended without a status") : refusal(status);
+  // A connection that could not be made, or that swallowed the call: the broker says why it was too late, a dead connection does not.
+  const dead =
+    (found.code === "UNAVAILABLE" &&
+      client.getChannel().getConnectivityState(false) === connectivityState.TRANSIENT_FAILURE) ||
+    (found.code === "DEADLINE_EXCEEDED" && found.reason === undefined);
+  return new Cut(found, dead);
+}
