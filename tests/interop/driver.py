@@ -185,9 +185,7 @@ class Driver:
         ]
         return await self._stub_wait(request, spec, options)
 
-    async def _stub_wait(
-        self, request: Request, spec: v1.WaitSpec, options: list[tuple[str, Any]], timeout: float | None = None
-    ) -> Answer:
+    async def _stub_wait(self, request: Request, spec: v1.WaitSpec, options: list[tuple[str, Any]], timeout: float | None = None) -> Answer:
         channel = grpc.aio.insecure_channel(request["target"], [*options, ("grpc.use_local_subchannel_pool", 1)])
         call = v1.WaitServiceStub(channel).Wait(v1.WaitRequest(spec=spec), timeout=timeout)
         wait = StubWait(channel, call)

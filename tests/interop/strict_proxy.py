@@ -40,9 +40,7 @@ class Forwarder(grpc.GenericRpcHandler):
 
         return grpc.stream_stream_rpc_method_handler(forward)
 
-    async def forward(
-        self, method: str, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
-    ) -> AsyncIterator[bytes]:
+    async def forward(self, method: str, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> AsyncIterator[bytes]:
         call = self.channel.stream_stream(method)(
             requests, timeout=context.time_remaining(), metadata=forwardable(context.invocation_metadata())
         )

@@ -22,6 +22,7 @@ from .outcome import Answer, Opened, OpenedWait, Outcome, State, TimeoutSource
 from .question import CallKind, DeferredCalls, DeferredJson, Form, FreeJson, Question, ToolCall
 from .results import Results
 from .settings import Backoff, Settings
+from .sync import SyncAbeyanceClient, SyncAskFunction, SyncTicket, SyncWait
 from .wait import Wait
 
 __all__ = [
@@ -51,6 +52,10 @@ __all__ = [
     "Settings",
     "Settled",
     "State",
+    "SyncAbeyanceClient",
+    "SyncAskFunction",
+    "SyncTicket",
+    "SyncWait",
     "Ticket",
     "TimeoutSource",
     "ToolCall",

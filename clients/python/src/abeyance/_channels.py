@@ -27,9 +27,7 @@ _RECONNECT_MS = (250, 2000)
 def address(target: str) -> str:
     """Checks `host:port` or `http://host:port` and returns `host:port`. Raises `ValueError`."""
     if target.startswith("https://"):
-        raise ValueError(
-            f"{target!r}: TLS is not supported yet; use http:// to a broker on this machine, or a proxy that speaks TLS"
-        )
+        raise ValueError(f"{target!r}: TLS is not supported yet; use http:// to a broker on this machine, or a proxy that speaks TLS")
     parts = urlsplit(target if target.startswith("http://") else f"http://{target}")
     try:
         port = parts.port
@@ -64,13 +62,14 @@ def options(settings: Settings, host: str | None) -> list[tuple[str, Any]]:
 
 
 class Line:
-    """One connection. It is closed once it is given up and nobody uses it any more."""
+    """One connection."""
 
     def __init__(self, target: str, settings: Settings) -> None:
         self.channel = grpc.aio.insecure_channel(target, options(settings, urlsplit(f"//{target}").hostname))
-        self.waits = v1.WaitServiceStub(self.channel)
-        self.resolves = v1.ResolveServiceStub(self.channel)
-        self.inbox = v1.InboxServiceStub(self.channel)
+        # The generated stubs have no types.
+        self.waits: Any = v1.WaitServiceStub(self.channel)  # type: ignore[no-untyped-call]
+        self.resolves: Any = v1.ResolveServiceStub(self.channel)  # type: ignore[no-untyped-call]
+        self.inbox: Any = v1.InboxServiceStub(self.channel)  # type: ignore[no-untyped-call]
 
 
 class Lines:
@@ -81,6 +80,12 @@ class Lines:
         self._settings = settings
         self._lines: dict[str, Line] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._followers: set[asyncio.Task[None]] = set()
+
+    def adopt(self, follower: asyncio.Task[None]) -> None:
+        """Keeps a task that follows a wait until it ends, and ends it with the connections."""
+        self._followers.add(follower)
+        follower.add_done_callback(self._followers.discard)
 
     def get(self, kind: str) -> Line:
         """The connection of a kind: `waits`, `calls` or `watches`."""
@@ -100,6 +105,11 @@ class Lines:
 
     async def close(self) -> None:
         """Closes all connections, and with them whatever still runs on them."""
+        followers = list(self._followers)
+        for follower in followers:
+            # Otherwise it would take this for a cut, and attach again.
+            follower.cancel()
+        await asyncio.gather(*followers, return_exceptions=True)
         lines, self._lines = list(self._lines.values()), {}
         for line in lines:
             await line.channel.close()

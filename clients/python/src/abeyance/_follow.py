@@ -75,14 +75,15 @@ class Stream:
             raise lost("the stream ended without an outcome")
         return event
 
-    async def finish(self) -> None:
-        """Reads the stream to its end: giving it up before its trailers would send a reset, and many resets cost the connection."""
-        end = time.monotonic() + _END_OF_STREAM
-        try:
-            while await _event(self.call, end - time.monotonic(), "the stream did not end") is not None:
-                pass
-        except Cut as cut:
-            log.debug("after its last event: %s", cut.why.message)
+
+async def _finish(call: Any) -> None:
+    """Reads a stream to its end: giving it up before its trailers would send a reset, and many resets cost the connection."""
+    end = time.monotonic() + _END_OF_STREAM
+    try:
+        while await _event(call, end - time.monotonic(), "the stream did not end") is not None:
+            pass
+    except Cut as cut:
+        log.debug("after the last event of a stream: %s", cut.why.message)
 
 
 async def _event(call: Any, seconds: float, silence: str) -> v1.WaitEvent | None:
@@ -132,6 +133,7 @@ class Streams:
                     begun = True
                     return stream
                 if kind == "detached":
+                    await _finish(call)
                     raise _let_go(event.detached)
                 if kind is not None:
                     raise ProtocolError(f"a stream that begins with {kind}, not with opened")
@@ -185,14 +187,14 @@ class Streams:
                 event = await stream.next()
                 kind = event.WhichOneof("event")
                 if kind == "outcome":
-                    await stream.finish()
+                    await _finish(stream.call)
                     return _convert.outcome(event.outcome)
                 if kind == "alive":
                     told.alive(event.alive.time_left.ToTimedelta().total_seconds())
                 elif kind == "progress":
                     told.decided(_convert.decided(event.progress))
                 elif kind == "detached":
-                    await stream.finish()
+                    await _finish(stream.call)
                     if event.detached.reason == v1.Detached.REASON_LIFETIME:
                         raise Planned(event.detached.retry_delay.ToTimedelta().total_seconds())
                     raise _let_go(event.detached)

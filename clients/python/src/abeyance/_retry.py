@@ -58,8 +58,8 @@ async def within(seconds: float, what: Awaitable[T], silence: str) -> T:
     error = task.exception()
     if isinstance(error, grpc.aio.AioRpcError):
         why = refusal(error)
-        # A deadline of our own is silence, too; one of a proxy or the broker brings its status.
-        raise Cut(why, silent=why.code is grpc.StatusCode.DEADLINE_EXCEEDED)
+        # Our own deadline, unless the broker says that it was that which ended the call.
+        raise Cut(why, silent=why.code is grpc.StatusCode.DEADLINE_EXCEEDED and why.reason is None)
     if isinstance(error, grpc.aio.UsageError):
         raise lost("the connection was given up")
     return task.result()

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from . import _convert, v1
 from ._channels import Channels
 from ._follow import Streams
-from ._json import encode_json
+from ._json import NOTHING, encode_json
 from ._retry import Cut, Restraint, Tries, within
 from .errors import ProtocolError
-from .external import Answered, AskFunction, ask_for, wait_asking
+from .external import AskFunction, ask_for, wait_asking
 from .inbox import WatchEvent, list_waits, wait_filter, watch_waits
 from .info import Settled, WaitInfo
 from .outcome import Answer, OpenedWait, Outcome, State
@@ -25,7 +25,6 @@ from .wait import Wait
 __all__ = ["AbeyanceClient"]
 
 T = TypeVar("T")
-_NOTHING: Any = object()
 
 
 class AbeyanceClient:
@@ -59,13 +58,12 @@ class AbeyanceClient:
     async def __aenter__(self) -> AbeyanceClient:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections of the running event loop. Those of other loops go with their loops. A later call connects anew."""
+        """Detaches the waits of the running event loop and closes its connections. Those of other loops go with their loops. A later call
+        connects anew."""
         await self._channels.close()
 
     # Workers
@@ -118,7 +116,7 @@ class AbeyanceClient:
         """Opens a wait, or re-opens it by its key, and stays attached until its outcome or until it is closed. Arguments and reasons as
         for `open`. Returns once the wait is durable; the outcome may be there already."""
         spec = _spec(name, key, namespace, timeout, heartbeat_timeout, question, question_later, labels)
-        return await self._wait(v1.WaitRequest(spec=spec, request_id=request_id or _convert.new_request_id()))
+        return await self._follow(v1.WaitRequest(spec=spec, request_id=request_id or _convert.new_request_id()))
 
     async def attach(self, token: str | None = None, *, key: str | None = None, namespace: str | None = None) -> Wait:
         """Attaches to a wait by its token, or by its key, in any state. Never opens one.
@@ -131,7 +129,7 @@ class AbeyanceClient:
             request = v1.AttachRequest(token=token)
         else:
             request = v1.AttachRequest(key=v1.WaitKey(namespace=namespace or "", key=key))
-        return Wait(self._streams, await self._streams.begin_patiently(request))
+        return await self._follow(request)
 
     async def mark_asked(self, token: str) -> datetime | None:
         """Records that question and token were handed on, so that a worker that runs again does not ask again. Starts the heartbeat
@@ -204,7 +202,7 @@ class AbeyanceClient:
     async def resolve(
         self,
         token: str,
-        answer: Any = _NOTHING,
+        answer: Any = NOTHING,
         *,
         payload_json: str | None = None,
         results: v1.DeferredToolResults | Results | None = None,
@@ -225,11 +223,9 @@ class AbeyanceClient:
         Reasons, which leave the wait as it was: `INVALID_JSON`, `INVALID_ANSWER`, `INVALID_FIELD`, `ALREADY_SETTLED`, `ALREADY_DECIDED`,
         `QUESTION_NOT_SET`, `REQUEST_ID_REUSED`, `TOKEN_UNKNOWN`, `WAIT_PURGED`; see `Refused`.
         """
-        if (answer is not _NOTHING) + (payload_json is not None) + (results is not None) != 1:
+        if (answer is not NOTHING) + (payload_json is not None) + (results is not None) != 1:
             raise ValueError("give exactly one of answer, payload_json and results")
-        request = v1.ResolveRequest(
-            token=token, partial=partial, answered_by=answered_by, request_id=request_id or ""
-        )
+        request = v1.ResolveRequest(token=token, partial=partial, answered_by=answered_by, request_id=request_id or "")
         if results is not None:
             request.results.CopyFrom(results.message if isinstance(results, Results) else results)
         else:
@@ -275,25 +271,19 @@ class AbeyanceClient:
         """Ends a wait without an answer: the worker gets the reason, as data. `reason` is for people, at most 4096 characters;
         `error_type` a name that programs may branch on, at most 256; `details_json` more about it, as JSON text. Reasons as for
         `resolve`."""
-        request = v1.FailRequest(
-            token=token, reason=reason, error_type=error_type, details_json=details_json, request_id=request_id or ""
-        )
+        request = v1.FailRequest(token=token, reason=reason, error_type=error_type, details_json=details_json, request_id=request_id or "")
         return _convert.failed(await self._call(lambda line: line.resolves.Fail, request))
 
     async def describe(self, token: str) -> WaitInfo:
         """Shows a wait by its token: what is asked, until when, and the outcome if there is one. Reasons: `TOKEN_UNKNOWN`,
         `WAIT_PURGED`."""
-        response: v1.DescribeWaitResponse = await self._call(
-            lambda line: line.resolves.DescribeWait, v1.DescribeWaitRequest(token=token)
-        )
+        response: v1.DescribeWaitResponse = await self._call(lambda line: line.resolves.DescribeWait, v1.DescribeWaitRequest(token=token))
         return _convert.info(response.wait)
 
     async def heartbeat(self, token: str) -> datetime | None:
         """Says that the answering side is alive, and returns when the heartbeat timeout now runs out: `None` where no heartbeat is
         demanded and before the wait is asked. Reasons: `ALREADY_SETTLED` (stop working on it), `TOKEN_UNKNOWN`, `WAIT_PURGED`."""
-        response: v1.HeartbeatResponse = await self._call(
-            lambda line: line.resolves.Heartbeat, v1.HeartbeatRequest(token=token)
-        )
+        response: v1.HeartbeatResponse = await self._call(lambda line: line.resolves.Heartbeat, v1.HeartbeatRequest(token=token))
         return _convert.time_or_none(response, "heartbeat_expire_time")
 
     # People's tools
@@ -352,8 +342,9 @@ class AbeyanceClient:
         outcome = _convert.outcome(response.outcome) if response.HasField("outcome") else None
         return OpenedWait(_convert.opened(response.opened), outcome)
 
-    async def _wait(self, request: v1.WaitRequest) -> Wait:
-        return Wait(self._streams, await self._streams.begin_patiently(request))
+    async def _follow(self, request: v1.WaitRequest | v1.AttachRequest) -> Wait:
+        stream = await self._streams.begin_patiently(request)
+        return Wait(self._streams, stream, self._channels.here())
 
     async def _mark_asked(self, token: str, patience: float | None) -> datetime | None:
         response: v1.MarkAskedResponse = await self._call(
@@ -361,17 +352,15 @@ class AbeyanceClient:
         )
         return _convert.time_or_none(response, "ask_time")
 
-    async def _decide(
-        self, token: str, tool_call_id: str, results: Results, metadata: dict[str, Any] | None, answered_by: str
-    ) -> Settled:
+    async def _decide(self, token: str, tool_call_id: str, results: Results, metadata: dict[str, Any] | None, answered_by: str) -> Settled:
         if metadata is not None:
             results.metadata(tool_call_id, metadata)
         return await self.resolve(token, results=results, partial=True, answered_by=answered_by)
 
-    async def _call(self, rpc: Callable[[Any], Callable[..., Awaitable[T]]], request: Any, *, patience: float | None = _NOTHING) -> Any:
+    async def _call(self, rpc: Callable[[Any], Callable[..., Awaitable[T]]], request: Any, *, patience: float | None = NOTHING) -> Any:
         """Makes a call until it succeeds, is refused, or `patience` has passed at the end of a try; `None` for ever."""
         limit = self.settings.attempt_timeout
-        tries = Tries(self.settings, self._restraint, self.settings.patience if patience is _NOTHING else patience)
+        tries = Tries(self.settings, self._restraint, self.settings.patience if patience is NOTHING else patience)
         while True:
             lines = self._channels.here()
             line = lines.get("calls")
@@ -394,9 +383,7 @@ def _spec(
     question_later: bool,
     labels: Mapping[str, str] | None,
 ) -> v1.WaitSpec:
-    spec = v1.WaitSpec(
-        name=name, key=key or "", namespace=namespace or "", question_later=question_later, labels=labels
-    )
+    spec = v1.WaitSpec(name=name, key=key or "", namespace=namespace or "", question_later=question_later, labels=labels)
     # One of the two is always said: otherwise the deadline of a stream would become the timeout of the wait.
     if timeout is None:
         spec.no_timeout = True

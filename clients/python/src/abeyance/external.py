@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from . import _convert, v1
-from ._json import encode_json
+from ._json import NOTHING, encode_json
 from ._retry import log
 from .errors import AbeyanceError, AskFailed, Refused
 from .outcome import Outcome, State
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Answered", "AskFunction", "Ticket"]
 
-_NOTHING: Any = object()
 _WITHDRAWAL = 5.0
 """For how long, in seconds, a cancelled task waits until its wait is withdrawn; then that goes on in the background."""
 
@@ -43,7 +42,7 @@ class Answered:
 
     def __init__(
         self,
-        answer: Any = _NOTHING,
+        answer: Any = NOTHING,
         *,
         payload_json: str | None = None,
         results: v1.DeferredToolResults | Results | None = None,
@@ -51,9 +50,9 @@ class Answered:
     ) -> None:
         """Exactly one of `answer`, `payload_json` and `results`, as for `AbeyanceClient.resolve`. Tool calls that somebody else decided
         meanwhile are left out of `results`."""
-        if (answer is not _NOTHING) + (payload_json is not None) + (results is not None) != 1:
+        if (answer is not NOTHING) + (payload_json is not None) + (results is not None) != 1:
             raise ValueError("give exactly one of answer, payload_json and results")
-        self.payload_json = encode_json(answer) if answer is not _NOTHING else payload_json
+        self.payload_json = encode_json(answer) if answer is not NOTHING else payload_json
         """The answer as JSON text; `None` where it is `results`."""
         self.results: v1.DeferredToolResults | None = None
         """Decisions on tool calls."""
@@ -77,7 +76,7 @@ async def wait_asking(client: AbeyanceClient, spec: v1.WaitSpec, ask: AskFunctio
     request = v1.WaitRequest(spec=spec, request_id=_convert.new_request_id())
     wait: Wait | None = None
     try:
-        wait = await client._wait(request)
+        wait = await client._follow(request)
         try:
             await ask_for(client, wait, ask)
         except AbeyanceError as error:
@@ -114,6 +113,8 @@ async def ask_for(client: AbeyanceClient, wait: Wait, ask: AskFunction) -> None:
         if ended.done():
             # Whatever the end is, an error too: `outcome` gives it again.
             return
+        if asking.cancelled():
+            raise AskFailed("the ask was cancelled")
         asking.result()
     finally:
         for task in (asking, ended):
@@ -168,12 +169,9 @@ async def _cancelled(client: AbeyanceClient, wait: Wait, reason: str) -> Outcome
 async def _withdraw(client: AbeyanceClient, request: v1.WaitRequest, wait: Wait | None) -> None:
     reason = "The worker's task was cancelled."
     try:
-        if wait is None:
-            # Cancelled while it was being opened: the request id finds the wait, or makes one that ends at once.
-            token = (await client._open(request)).opened.token
-        else:
-            token = wait.token
-        await client.cancel(token, reason)
+        # Cancelled while it was being opened: the request id finds the wait, or makes one that ends at once.
+        opened = wait.opened if wait else (await client._open(request)).opened
+        await client.cancel(opened.token, reason)
     except AbeyanceError as error:
         log.debug("a wait whose task was cancelled could not be withdrawn: %s", error)
 

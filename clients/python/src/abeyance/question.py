@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from . import v1
-from ._json import encode_json
+from ._json import NOTHING, encode_json
 from .results import Results
 
 __all__ = ["CallKind", "DeferredCalls", "DeferredJson", "Form", "FreeJson", "Question", "ToolCall"]
@@ -131,13 +131,8 @@ class DeferredJson:
 
     def to_message(self) -> v1.Question:
         """The same as a message of the contract."""
-        requests = v1.DeferredToolRequestsJson(
-            requests_json=self.requests_json, may_leave_pending=self.may_leave_pending
-        )
+        requests = v1.DeferredToolRequestsJson(requests_json=self.requests_json, may_leave_pending=self.may_leave_pending)
         return v1.Question(deferred_json=requests)
-
-
-_NOTHING: Any = object()
 
 
 @dataclass(frozen=True)
@@ -155,8 +150,8 @@ class Form:
     def __init__(
         self,
         message: str = "",
-        payload: Any = _NOTHING,
-        response_schema: Any = _NOTHING,
+        payload: Any = NOTHING,
+        response_schema: Any = NOTHING,
         *,
         payload_json: str | None = None,
         response_schema_json: str | None = None,
@@ -177,7 +172,7 @@ class Form:
 
 
 def _text(name: str, value: Any, text: str | None) -> str | None:
-    if value is _NOTHING:
+    if value is NOTHING:
         return text
     if text is not None:
         raise ValueError(f"give {name} or {name}_json, not both")

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 __all__ = ["Backoff", "Settings"]
 
+LONGEST_WINDOW = 3600.0
+"""No timer is ever longer than this, in seconds: some stacks between client and broker cannot count further."""
+
 
 @dataclass(frozen=True)
 class Backoff:
@@ -49,3 +52,11 @@ class Settings:
     less than 300 abuse, and end the connection; the broker's own signs of life show a dead stream much sooner."""
     keepalive_timeout: float = 20.0
     """How long the answer to such a ping may take."""
+
+    def __post_init__(self) -> None:
+        least, most = self.window
+        times = (self.attempt_timeout, self.keepalive_time, self.keepalive_timeout, least, self.backoff.base, self.backoff.cap)
+        if not (all(time > 0 for time in times) and self.patience >= 0):
+            raise ValueError("times must be positive; patience may be zero")
+        if not least <= most <= LONGEST_WINDOW:
+            raise ValueError(f"a window is at most {LONGEST_WINDOW:g} s, and its bounds come in order")

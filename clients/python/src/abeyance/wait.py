@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from types import TracebackType
 
+from ._channels import Lines
 from ._follow import Stream, Streams
-from .errors import AbeyanceError, Detached
+from .errors import Detached
 from .info import Decided
 from .outcome import Opened, Outcome
 
@@ -18,11 +19,12 @@ class Wait:
     """A wait that is attached to, through cuts and restarts of the broker, until its outcome. Made by `AbeyanceClient.wait` and `attach`.
 
     A task of its own reads its streams and attaches again by itself: with full jitter after a cut, at once after the planned end of a
-    stream. It belongs to the event loop that it was made in. `aclose`, or leaving it as a context manager, detaches and nothing more:
-    the wait stays as it is. To withdraw it, call `AbeyanceClient.cancel`.
+    stream. It belongs to the event loop that it was made in. `aclose`, leaving it as a context manager, and closing its client detach and
+    nothing more: the wait stays as it is. To withdraw it, call `AbeyanceClient.cancel`. Merely forgotten it stays attached until its
+    outcome.
     """
 
-    def __init__(self, streams: Streams, stream: Stream) -> None:
+    def __init__(self, streams: Streams, stream: Stream, lines: Lines) -> None:
         self.opened: Opened = stream.opened
         """What the wait was when it was first attached to."""
         self.attached: bool = True
@@ -38,6 +40,7 @@ class Wait:
         self._changed = asyncio.Event()
         self._done = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._follow(streams, stream))
+        lines.adopt(self._task)
 
     @property
     def token(self) -> str:
@@ -84,9 +87,7 @@ class Wait:
     async def __aenter__(self) -> Wait:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         await self.aclose()
 
     async def _follow(self, streams: Streams, stream: Stream) -> None:
