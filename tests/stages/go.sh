@@ -5,8 +5,8 @@ need python3 "install Python 3 with venv, for buf and the fault proxy"
 
 # Like cargo's registry, the caches of Go's modules and builds stay where Go keeps them.
 staticcheck="$tools/go/bin/staticcheck"
-if [ ! -x "$staticcheck" ] || [ "$(go version -m "$staticcheck" | awk '$1 == "mod" { print $3 }')" != v0.8.2 ]; then
-  GOBIN="$tools/go/bin" go install honnef.co/go/tools/cmd/staticcheck@v0.8.2
+if [ ! -x "$staticcheck" ] || [ "$(go version -m "$staticcheck" | awk '$1 == "mod" { print $3 }')" != v0.7.0 ]; then
+  GOBIN="$tools/go/bin" go install honnef.co/go/tools/cmd/staticcheck@v0.7.0
 fi
 if [ ! -x "$tools/buf/bin/buf" ]; then
   python3 -m venv "$tools/buf"
