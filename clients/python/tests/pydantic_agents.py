@@ -13,9 +13,10 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydantic_ai.tools import DeferredToolRequests, Tool
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, Tool
 
 REQUESTS = TypeAdapter(DeferredToolRequests)
+RESULTS = TypeAdapter(DeferredToolResults)
 ANY_ARGUMENTS = {"type": "object", "additionalProperties": True}
 
 
@@ -29,9 +30,7 @@ class Step:
     returned: dict[str, ToolReturnPart] = field(default_factory=dict)
     """What the model was told about each call."""
 
-    def agent(
-        self, *capabilities: AbstractCapability[None], may_leave_pending: bool = False
-    ) -> Agent[None, str | DeferredToolRequests]:
+    def agent(self, *capabilities: AbstractCapability[None], may_leave_pending: bool = False) -> Agent[None, str | DeferredToolRequests]:
         output: Any = [str, DeferredToolRequests] if may_leave_pending else str
         names = dict.fromkeys(call["tool_name"] for call in self._calls())
         return Agent(

@@ -39,9 +39,7 @@ class RequestInput(LibraryRequestInput[AgentDepsT]):
     from here: say `True` or `False` where they differ in this from the agent's.
     """
 
-    async def handle_deferred_tool_calls(
-        self, ctx: RunContext[AgentDepsT], *, requests: DeferredToolRequests
-    ) -> DeferredToolResults:
+    async def handle_deferred_tool_calls(self, ctx: RunContext[AgentDepsT], *, requests: DeferredToolRequests) -> DeferredToolResults:
         """Waits for decisions on `requests`. Called by the run.
 
         Raises:
@@ -81,9 +79,7 @@ class RequestInput(LibraryRequestInput[AgentDepsT]):
             answer = ask(ctx, requests, token)
             return await answer if inspect.isawaitable(answer) else answer
 
-        def ask_in_thread(
-            ctx: RunContext[AgentDepsT], requests: DeferredToolRequests, token: str
-        ) -> Awaitable[_Answer] | _Answer:
+        def ask_in_thread(ctx: RunContext[AgentDepsT], requests: DeferredToolRequests, token: str) -> Awaitable[_Answer] | _Answer:
             check()
             return ask(ctx, requests, token)
 
