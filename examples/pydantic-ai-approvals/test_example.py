@@ -71,9 +71,10 @@ class Browser:
     def _read(self, request: Request) -> str:
         try:
             with self._opener.open(request, timeout=60) as response:
-                return response.read().decode()
+                body: bytes = response.read()
         except HTTPError as error:
-            return error.read().decode()
+            body = error.read()
+        return body.decode()
 
 
 @pytest.fixture
@@ -122,6 +123,7 @@ def test_a_killed_run_goes_on_with_what_a_person_decided(programs: Programs) -> 
         told = [line(worker)]
     assert told == ["done: issue_refund: refunded $100 for order 1234; delete_account: They may come back."]
     assert worker.wait(30) == 0
+    assert line(programs.python("worker.py", "order-1234")) == told[0], "an ended run only tells its result"
     with sqlite3.connect(programs.data / "inbox.db") as inbox:
         assert inbox.execute("SELECT count(*) FROM asks").fetchone() == (1,)
     assert (programs.data / "inbox.db").stat().st_mode & 0o077 == 0

@@ -45,7 +45,13 @@ class Run:
 
     @property
     def saved(self) -> Path:
+        """Its messages, since it asked."""
         return DATA / f"run-{self.run_id}.json"
+
+    @property
+    def result(self) -> Path:
+        """What became of it, since it ended."""
+        return DATA / f"run-{self.run_id}.txt"
 
 
 def ask(ctx: RunContext[Run], requests: DeferredToolRequests, token: str) -> None:
@@ -88,6 +94,10 @@ def delete_account(customer: str) -> str:
 
 async def main(run_id: str) -> None:
     run = Run(run_id, Inbox(DATA / "inbox.db"))
+    if run.result.exists():
+        # It ended before; its tools must not run twice.
+        print(f"done: {run.result.read_text()}", flush=True)
+        return
     # With its messages a run goes on where it asked, under the call ids that were asked about. Without them the model would be asked
     # anew, and people after it.
     messages = ModelMessagesTypeAdapter.validate_json(run.saved.read_bytes()) if run.saved.exists() else None
@@ -95,6 +105,7 @@ async def main(run_id: str) -> None:
     async with AbeyanceClient(SERVER) as client:
         with external_event_scope(AbeyanceWaiter(client, key=run_id)):
             result = await agent.run(None if messages else PROMPT, message_history=messages, deps=run)
+    run.result.write_text(result.output)
     print(f"done: {result.output}", flush=True)
 
 
