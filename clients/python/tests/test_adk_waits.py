@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import pydantic
 import pytest
 from google.adk.agents import LlmAgent
+from google.adk.events import RequestInput
 from google.adk.models import BaseLlm, LlmResponse
 from google.adk.tools import request_input
+from google.adk.workflow import START, Workflow, node
 from google.genai import types
 
 from abeyance import AbeyanceClient, AskFailed, Form, Refused, State, WaitEnded, WaitExpired, WaitFailed
@@ -246,6 +249,41 @@ async def test_a_schema_that_cannot_be_checked_asks_nobody(client: AbeyanceClien
     with pytest.raises(Refused, match="INVALID_FIELD"):
         await adk.finish(InputWaits(client, by_broker, person.ask), start=True)
     assert person.asked == []
+
+
+async def test_an_answer_that_adk_fails_on_stays_out_of_the_session(client: AbeyanceClient) -> None:
+    person = adk.Person()
+    run = await adk.runner(adk.one_question(adk.Seen(), response_schema=int))
+    running = asyncio.create_task(adk.finish(InputWaits(client, run, person.ask, timeout=60), start=True))
+    # A whole number to JSON Schema, and so to the broker.
+    await client.resolve(await person.token(), payload_json="1e20")
+    with pytest.raises(ValueError, match="ADK cannot read the answer"):
+        await running
+    assert await adk.responses(run) == []
+
+
+async def test_answers_for_two_invocations_go_into_two_messages(client: AbeyanceClient) -> None:
+    """ADK takes no message that answers more than one."""
+    asked = itertools.count()
+
+    @node(name="ask")
+    def ask() -> Any:
+        yield RequestInput(interrupt_id=f"q{next(asked)}")
+
+    seen, person = adk.Seen(), adk.Person()
+    run = await adk.runner(Workflow(name="fresh", edges=[(START, ask, seen.node())]))
+    await adk.begin(run)
+    await adk.begin(run)
+    waits = InputWaits(client, run, person.ask, timeout=60)
+    running = asyncio.create_task(adk.finish(waits))
+    tokens = [await person.token("q0"), await person.token("q1")]
+    shared = waits._sessions[adk.USER, adk.SESSION]
+    async with shared.alone:
+        for token in tokens:
+            await client.resolve(token, "late")
+        await asyncio.wait(shared.followed.values())
+    await running
+    assert [list(message) for message in await adk.responses(run)] == [["q0"], ["q1"]]
 
 
 async def test_a_model_that_asks_with_its_tool_waits_too(client: AbeyanceClient) -> None:
