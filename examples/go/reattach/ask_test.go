@@ -124,13 +124,12 @@ func TestAnAskThatFails(t *testing.T) {
 	}
 
 	// Running again asks again, with the same token.
-	tokens := make(chan reattach.Token, 1)
-	go func() {
-		if err := resolve(t.Context(), client, <-tokens, "1"); err != nil {
-			t.Error(err)
-		}
-	}()
+	tokens, resolved := make(chan reattach.Token, 1), make(chan error, 1)
+	go func() { resolved <- resolve(t.Context(), client, <-tokens, "1") }()
 	outcome, err := client.WaitFor(t.Context(), spec("n", "k"), handOn(tokens))
+	if err := <-resolved; err != nil {
+		t.Fatal(err)
+	}
 	if err != nil || outcome.GetResolved().GetPayloadJson() != "1" {
 		t.Fatalf("%v, %v", outcome, err)
 	}

@@ -177,9 +177,10 @@ func NewClient(target string, options ...grpc.DialOption) (*Client, error) {
 		grpc.WithStaticStreamWindowSize(2 << 20),
 		grpc.WithStaticConnWindowSize(64 << 20),
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(64<<20)),
-		// A jitter of 1 spreads from nothing to twice the delay: full jitter below 250 ms, 500 ms and so on up to 30 s.
+		// A jitter of 1 spreads from nothing to twice the delay: full jitter below 250 ms, 500 ms and so on. Up to 8 s, since grpc-go
+		// goes on dialling behind our tries, and a call must meet some of its dials within its patience.
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: backoffBase / 2, Multiplier: 2, Jitter: 1, MaxDelay: backoffCap / 2},
+			Backoff:           backoff.Config{BaseDelay: backoffBase / 2, Multiplier: 2, Jitter: 1, MaxDelay: 4 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 	}, options...)
@@ -250,7 +251,6 @@ func (c *Client) NewStream(
 func (c *Client) patiently(ctx context.Context, l *line, patience time.Duration, try func() error) error {
 	begun, n := time.Now(), 0
 	for {
-		l.wake()
 		err := try()
 		if err == nil {
 			return nil
@@ -369,15 +369,6 @@ func (l *line) suspect(c *conn) {
 			l.stale = map[*conn]bool{}
 		}
 		l.current, l.stale[c] = nil, true
-	}
-}
-
-// wake makes the next try connect at once: the delays between tries are ours.
-func (l *line) wake() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.current != nil {
-		l.current.ResetConnectBackoff()
 	}
 }
 
