@@ -14,7 +14,6 @@ from .engines.journey import PROMPT, Proxy, asked, asks_each_question_once, wait
 from .engines.process import Program
 from .engines.recipes import write_recipes
 
-
 pytest_plugins = ["tests.engines.fixtures"]
 
 
@@ -31,9 +30,7 @@ async def test_a_killed_workflow_asks_each_question_once(
     assert await program.end(process) == 0
 
 
-async def test_a_cancelled_workflow_stops_waiting_and_leaves_its_wait(
-    program: Program, client: AbeyanceClient, application: Path
-) -> None:
+async def test_a_cancelled_workflow_stops_waiting_and_leaves_its_wait(program: Program, client: AbeyanceClient, application: Path) -> None:
     write_recipes(application)
     process = await program.start("dbos_refunds.py", "order-7", PROMPT)
     token, _ = await asked(program, client)
@@ -48,9 +45,7 @@ async def test_a_fork_asks_anew(program: Program, client: AbeyanceClient, applic
     await program.start("dbos_refunds.py", "order-7", PROMPT)
     token, call = await asked(program, client, 1)
     steps = await asyncio.to_thread(_dbos(application).list_workflow_steps, "order-7")
-    await asyncio.to_thread(
-        _dbos(application).fork_workflow, "order-7", len(steps) + 1, application_version="1"
-    )
+    await asyncio.to_thread(_dbos(application).fork_workflow, "order-7", len(steps) + 1, application_version="1")
     forked, forked_call = await asked(program, client, 2)
     # The model's step is taken over, the wait is not.
     assert forked != token

@@ -31,9 +31,15 @@ async def proxy(broker: Broker, tmp_path: Path) -> AsyncIterator[Proxy]:
     await program.close()
 
 
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """What the programs need in their environment, beside the broker. For the engine's tests to replace."""
+    return {}
+
+
 @pytest_asyncio.fixture
-async def program(proxy: Proxy, application: Path) -> AsyncIterator[Program]:
+async def program(proxy: Proxy, application: Path, environment: dict[str, str]) -> AsyncIterator[Program]:
     """Runs programs in that directory, with that broker."""
-    program = Program(application, {"BROKER": proxy.target})
+    program = Program(application, {**environment, "BROKER": proxy.target})
     yield program
     await program.close()

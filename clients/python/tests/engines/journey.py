@@ -92,9 +92,7 @@ async def asks_each_question_once(
 async def _refuses_what_cannot_be_used(client: AbeyanceClient, token: str, call: str) -> None:
     question = (await client.describe(token)).question
     assert isinstance(question, DeferredCalls)
-    assert [(c.tool_call_id, c.tool_name, json.loads(c.args_json)) for c in question.calls] == [
-        (call, "issue_refund", {"order": "A1"})
-    ]
+    assert [(c.tool_call_id, c.tool_name, json.loads(c.args_json)) for c in question.calls] == [(call, "issue_refund", {"order": "A1"})]
     with pytest.raises(Refused) as refused:
         await client.resolve(token, {"approvals": {"call_of_somebody_else": True}})
     assert refused.value.reason == "INVALID_ANSWER"

@@ -9,11 +9,13 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
+from pydantic_ai.exceptions import UserError
 from pydantic_ai.external_events import ExternalEventError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from abeyance import AbeyanceClient, AbeyanceError, DeferredJson, Outcome, Refused
+from abeyance import AbeyanceClient, AbeyanceError, DeferredJson, Outcome, Refused, Ticket
+from abeyance.pydantic_ai._answer import record
 from abeyance.pydantic_ai._outcome import payload
 
 from ._wire import (
@@ -68,6 +70,7 @@ class AbeyanceActivities:
             )
         return OpenReply(
             token=opened.opened.token,
+            wait_id=opened.opened.wait_id,
             asked=opened.opened.asked,
             ended=None if opened.outcome is None else _ended(opened.outcome),
         )
@@ -80,9 +83,9 @@ class AbeyanceActivities:
 
     @activity.defn(name=ANSWER)
     async def answer(self, request: AnswerRequest) -> None:
-        """Records an answer that the ask gave. If somebody was faster, theirs counts, and this one is dropped."""
+        """Records an answer that the ask gave. If somebody was faster, theirs counts."""
         with _refusals():
-            await self._client.resolve(request.token, payload_json=request.answer_json)
+            await record(Ticket(request.token, request.wait_id, self._client), json.loads(request.answer_json))
 
     @activity.defn(name=ATTACH)
     async def attach(self, request: TokenRequest) -> Ended:
@@ -101,9 +104,11 @@ def _ended(outcome: Outcome) -> Ended:
 
 @contextmanager
 def _refusals() -> Generator[None]:
-    """Tells Temporal which errors of the broker are verdicts, which no retry mends."""
+    """Tells Temporal which errors are verdicts, which no retry mends."""
     try:
         yield
+    except UserError as error:
+        raise ApplicationError(str(error), type="UserError", non_retryable=True) from error
     except AbeyanceError as error:
         raise ApplicationError(
             str(error),

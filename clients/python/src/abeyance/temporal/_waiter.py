@@ -65,7 +65,8 @@ class TemporalWaiter(ExternalEventWaiter):
     ) -> None:
         """Args:
         key: Begins the keys of all waits of this run. `None`: the workflow's id and run id, so that a workflow that is started,
-            retried or continued under the same id does not meet the waits of an earlier run.
+            retried or continued under the same id does not meet the waits of an earlier run. The broker takes keys of up to 512
+            characters, with the wait's name and some 50 more in them: give one of your own where workflow ids are longer.
         task_queue: Where a worker serves `AbeyanceActivities`. One of its own: each wait holds a slot there.
         namespace: The broker's namespace. `None`: the broker's default.
         labels: Labels of the waits.
@@ -87,16 +88,14 @@ class TemporalWaiter(ExternalEventWaiter):
             UserError: This is not workflow code.
         """
         if not workflow.in_workflow():
-            raise UserError(
-                "TemporalWaiter waits within Temporal workflows only. Elsewhere, install an AbeyanceWaiter."
-            )
+            raise UserError("TemporalWaiter waits within Temporal workflows only. Elsewhere, install an AbeyanceWaiter.")
         opened = await _result(self._call(OPEN, self._request(name, timeout), OpenReply))
         ended = opened.ended
         if ended is None:
-            outcome = self._attach(opened.token)
+            outcome = self._attach(opened)
             try:
                 if not opened.asked:
-                    await self._ask(ask, opened.token, outcome)
+                    await self._ask(ask, opened, outcome)
                 ended = await _result(outcome)
             finally:
                 await _stop(outcome)
@@ -107,22 +106,22 @@ class TemporalWaiter(ExternalEventWaiter):
     def _request(self, name: str, timeout: timedelta | None) -> OpenRequest:
         info = workflow.info()
         key = self._key if self._key is not None else f"{info.workflow_id}/{info.run_id}"
-        # Counted for every wait, so that each has its place whatever kind the others are.
-        ordinal = self._waits[name]
-        self._waits[name] += 1
         calls = take()
-        return OpenRequest(
+        request = OpenRequest(
             name=name,
-            key=external_key(key, name, ordinal) if calls is None else calls.key(key, name),
+            key=external_key(key, name, self._waits[name]) if calls is None else calls.key(key, name),
             namespace=self._namespace,
             timeout_us=None if timeout is None else timeout // timedelta(microseconds=1),
             labels=self._labels,
             requests_json=None if calls is None else calls.requests_json,
             may_leave_pending=calls is not None and calls.may_leave_pending,
         )
+        if calls is None:
+            self._waits[name] += 1
+        return request
 
-    async def _ask(self, ask: Ask, token: str, outcome: asyncio.Task[Ended]) -> None:
-        asking = asyncio.ensure_future(ask(token))
+    async def _ask(self, ask: Ask, opened: OpenReply, outcome: asyncio.Task[Ended]) -> None:
+        asking = asyncio.ensure_future(ask(opened.token))
         try:
             await workflow.wait([outcome, asking], return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
@@ -131,10 +130,11 @@ class TemporalWaiter(ExternalEventWaiter):
         finally:
             await _stop(asking)
         if answer is None:
-            await _result(self._call(MARK_ASKED, TokenRequest(token), None))
+            await _result(self._call(MARK_ASKED, TokenRequest(opened.token), None))
         else:
             # Recorded like anybody else's; what `outcome` then brings is what counts.
-            await _result(self._call(ANSWER, AnswerRequest(token, json.dumps(answer)), None))
+            given = AnswerRequest(opened.token, opened.wait_id, json.dumps(answer))
+            await _result(self._call(ANSWER, given, None))
 
     def _call(self, activity: str, request: object, result: type[T] | None) -> asyncio.Task[T]:
         return workflow.start_activity(
@@ -146,10 +146,10 @@ class TemporalWaiter(ExternalEventWaiter):
             retry_policy=_RETRIES,
         )
 
-    def _attach(self, token: str) -> asyncio.Task[Ended]:
+    def _attach(self, opened: OpenReply) -> asyncio.Task[Ended]:
         return workflow.start_activity(
             ATTACH,
-            TokenRequest(token),
+            TokenRequest(opened.token),
             result_type=Ended,
             task_queue=self._task_queue,
             start_to_close_timeout=_ATTACHED,

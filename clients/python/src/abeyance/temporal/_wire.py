@@ -44,14 +44,15 @@ class OpenReply:
     """The wait that was opened, or met again."""
 
     token: str = field(repr=False)
-    asked: bool = False
+    wait_id: str
+    asked: bool
     ended: Ended | None = None
     """Its end, if it has ended."""
 
 
 @dataclass(frozen=True)
 class TokenRequest:
-    """The wait to mark or to attach to."""
+    """The wait to mark, or to attach to."""
 
     token: str = field(repr=False)
 
@@ -61,4 +62,5 @@ class AnswerRequest:
     """An answer that the ask itself gave."""
 
     token: str = field(repr=False)
+    wait_id: str
     answer_json: str = field(repr=False)

@@ -1,0 +1,164 @@
+"""`TemporalWaiter` by itself, on a real Temporal server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+from pydantic_ai.durable_exec.temporal import PydanticAIPlugin
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.external_events import external_event_scope, wait_for_external_event
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.worker import Replayer, Worker
+
+from abeyance import AbeyanceClient, State
+from abeyance.temporal import AbeyanceActivities, TemporalWaiter
+
+from .broker import Broker
+from .engines.process import PATIENCE
+from .engines.temporal_workflows import Messenger, Misled, Plan, Waits
+
+pytest_plugins = ["tests.engines.fixtures", "tests.engines.temporal_server"]
+
+
+@pytest.fixture
+def queue() -> str:
+    """The task queue of this test's workflows. Their waits are on one of its name with `-waits` behind."""
+    return f"queue-{uuid4().hex}"
+
+
+@pytest_asyncio.fixture
+async def server(temporal: str) -> Client:
+    return await Client.connect(temporal, plugins=[PydanticAIPlugin()])
+
+
+@pytest.fixture
+def waits(server: Client, queue: str, broker: Broker) -> Callable[[], Worker]:
+    """Makes a worker of the activities that wait."""
+    return lambda: Worker(server, task_queue=f"{queue}-waits", activities=AbeyanceActivities(broker.target).all)
+
+
+@pytest_asyncio.fixture
+async def messenger(server: Client, queue: str) -> AsyncIterator[Messenger]:
+    """A worker of the workflows runs; this is where their asks hand tokens on."""
+    messenger = Messenger()
+    activities = [messenger.hand_over, messenger.hand_over_slowly]
+    async with Worker(server, task_queue=queue, workflows=[Waits, Misled], activities=activities):
+        yield messenger
+        messenger.release.set()
+
+
+@pytest.fixture
+def start(server: Client, queue: str) -> Callable[..., Any]:
+    """Starts a workflow that does what is planned."""
+
+    async def start(**plan: Any) -> WorkflowHandle[Waits, list[Any]]:
+        return await server.start_workflow(Waits.run, Plan(f"{queue}-waits", **plan), id=uuid4().hex, task_queue=queue)
+
+    return start
+
+
+async def _soon(awaitable: Any) -> Any:
+    return await asyncio.wait_for(awaitable, PATIENCE)
+
+
+async def test_waits_of_one_name_are_told_apart_and_a_replay_agrees(
+    messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any
+) -> None:
+    async with waits():
+        workflow = await start(names=("approve", "approve"))
+        for answer in (9007199254740993, {"kind": "tool-return", "text": "🙂"}):
+            await client.resolve(await _soon(messenger.tokens.get()), answer)
+        assert await _soon(workflow.result()) == [9007199254740993, {"kind": "tool-return", "text": "🙂"}]
+    assert messenger.tokens.empty()
+    replayer = Replayer(workflows=[Waits], plugins=[PydanticAIPlugin()])
+    await replayer.replay_workflow(await workflow.fetch_history())
+
+
+async def test_an_ask_that_knows_the_answer_records_it(messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any) -> None:
+    async with waits():
+        assert await _soon((await start(ask="knows")).result()) == [{"approved": True}]
+    [wait] = [wait async for wait in client.list()]
+    assert wait.state is State.RESOLVED
+
+
+async def test_an_outcome_cuts_the_ask_short(messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any) -> None:
+    async with waits():
+        workflow = await start(ask="hands_over_slowly")
+        await client.resolve(await _soon(messenger.tokens.get()), "yes")
+        assert await _soon(workflow.result()) == ["yes"]
+        assert not messenger.release.is_set()
+
+
+async def test_a_failed_ask_ends_the_run_and_leaves_its_wait_to_be_asked(
+    messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any
+) -> None:
+    async with waits():
+        workflow = await start(ask="fails", key="order-7")
+        with pytest.raises(WorkflowFailureError) as failure:
+            await _soon(workflow.result())
+        assert "no messenger today" in str(failure.value.cause)
+        token = await _soon(messenger.tokens.get())
+        info = await client.describe(token)
+        assert (info.state, info.ask_time) == (State.PENDING, None)
+
+        again = await start(key="order-7")
+        assert await _soon(messenger.tokens.get()) == token
+        await client.resolve(token, "yes")
+        assert await _soon(again.result()) == ["yes"]
+
+
+async def test_an_end_without_an_answer_is_told_as_such(messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any) -> None:
+    async with waits():
+        expired = await start(timeout_ms=1500)
+        failed = await start(key="order-7")
+        tokens = [await _soon(messenger.tokens.get()) for _ in range(2)]
+        [token] = [token for token in tokens if (await client.describe(token)).key == "order-7/approve/0"]
+        await client.fail(token, "No budget.")
+        assert await _soon(failed.result()) == ["No budget."]
+        assert await _soon(expired.result()) == ["No resolution arrived within 0:00:01.500000."]
+        # Whoever comes later is told the same.
+        assert await _soon((await start(key="order-7")).result()) == ["No budget."]
+
+
+async def test_a_refusal_of_the_broker_fails_the_workflow(
+    messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any
+) -> None:
+    async with waits():
+        with pytest.raises(WorkflowFailureError) as failure:
+            await _soon((await start(key="k" * 513)).result())
+    assert isinstance(failure.value.cause, ActivityError)
+    assert isinstance(failure.value.cause.cause, ApplicationError)
+    assert failure.value.cause.cause.type == "INVALID_FIELD"
+
+
+async def test_a_wait_moves_to_another_worker_and_through_a_restart_of_the_broker(
+    messenger: Messenger, client: AbeyanceClient, broker: Broker, start: Any, waits: Any
+) -> None:
+    async with waits():
+        workflow = await start()
+        token = await _soon(messenger.tokens.get())
+    broker.kill()
+    async with waits():
+        broker.start()
+        await client.resolve(token, "yes")
+        assert await _soon(workflow.result()) == ["yes"]
+
+
+async def test_the_waiter_for_plain_runs_refuses_in_a_workflow(messenger: Messenger, server: Client, queue: str) -> None:
+    with pytest.raises(WorkflowFailureError) as failure:
+        await _soon(server.execute_workflow(Misled.run, id="misled", task_queue=queue))
+    assert "abeyance.temporal.TemporalWaiter" in str(failure.value.cause)
+
+
+async def test_it_refuses_outside_a_workflow() -> None:
+    async def ask(token: str) -> None:
+        raise AssertionError
+
+    with external_event_scope(TemporalWaiter("order-7")), pytest.raises(UserError, match="AbeyanceWaiter"):
+        await wait_for_external_event("approve", ask=ask)
