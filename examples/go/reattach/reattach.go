@@ -75,8 +75,10 @@ func (t Token) LogValue() slog.Value { return slog.StringValue("abey_(hidden)") 
 
 // Violation is one fault of a request.
 type Violation struct {
-	Field       string // The path of the field; for INVALID_ANSWER the path in the answer, as in `approvals["call_2"].override_args`.
-	Description string // What is wrong with it.
+	// Field is its path; for INVALID_ANSWER the path in the answer, as in `approvals["call_2"].override_args`.
+	Field string `json:"field"`
+	// Description says what is wrong with it.
+	Description string `json:"description"`
 }
 
 // Refusal is what the broker, or the transport, said instead of an answer. Get it with [errors.As].
@@ -359,17 +361,20 @@ func (l *line) give(c *conn) {
 }
 
 // suspect puts another connection in the place of one that fell silent: it would swallow the next stream too. What still runs there may
-// end there.
-func (l *line) suspect(c *conn) {
+// end there. A connection that never came about swallows nothing: then suspect returns false.
+func (l *line) suspect(c *conn) bool {
+	if c.GetState() != connectivity.Ready {
+		return false
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// One that never came about swallows nothing.
-	if l.current == c && c.GetState() == connectivity.Ready {
+	if l.current == c {
 		if l.stale == nil {
 			l.stale = map[*conn]bool{}
 		}
 		l.current, l.stale[c] = nil, true
 	}
+	return true
 }
 
 // restrain returns the delay after a scolding, and whether it is the first one. All that a server cut by hanging up wait as long as the
@@ -655,7 +660,7 @@ type stream struct {
 	closing  time.Time     // When its window ends.
 	silence  time.Duration // How long the next event may take,
 	watchdog *time.Timer   // which gives the stream up.
-	suspect  func()        // Says that the connection fell silent.
+	suspect  func() bool   // Says that the connection fell silent, if there was one.
 	end      func()        // Lets go of all that the stream holds.
 }
 
@@ -673,7 +678,7 @@ func (c *Client) begin(ctx context.Context, start beginning) (*stream, error) {
 		closing:  time.Now().Add(window),
 		silence:  attemptTimeout,
 		watchdog: time.AfterFunc(attemptTimeout, func() { giveUp(errSilent) }),
-		suspect:  func() { c.waits.suspect(conn) },
+		suspect:  func() bool { return c.waits.suspect(conn) },
 	}
 	s.end = func() {
 		s.watchdog.Stop()
@@ -763,8 +768,10 @@ func (s *stream) drain() {
 func (s *stream) cut(err error) error {
 	switch {
 	case errors.Is(context.Cause(s.context), errSilent):
-		s.suspect()
-		return localRefusal("no sign of life on the stream: " + status.Convert(err).Message())
+		if s.suspect() {
+			return localRefusal("no sign of life on the stream")
+		}
+		return localRefusal("no connection: " + status.Convert(err).Message())
 	case errors.Is(err, io.EOF):
 		return localRefusal("the stream ended without an outcome")
 	case status.Code(err) == codes.DeadlineExceeded && time.Until(s.closing) < healthy:
