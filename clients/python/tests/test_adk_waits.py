@@ -73,6 +73,22 @@ async def test_several_interrupts_at_once_are_answered_in_any_order(client: Abey
     assert len(person.asked) == 3
 
 
+async def test_a_branch_goes_on_while_another_waits(client: AbeyanceClient) -> None:
+    went_on = asyncio.Event()
+
+    @node(name="go_on")
+    def go_on(node_input: Any) -> None:
+        went_on.set()
+
+    person = adk.Person()
+    run = await adk.runner(Workflow(name="two", edges=[(START, adk.asker("a"), go_on), (START, adk.asker("b"))]))
+    running = asyncio.create_task(adk.finish(InputWaits(client, run, person.ask, timeout=60), start=True))
+    await client.resolve(await person.token("a"), 1)
+    await asyncio.wait_for(went_on.wait(), 30)
+    await client.resolve(await person.token("b"), 2)
+    await running
+
+
 async def test_what_was_decided_during_a_resume_goes_into_one_message(client: AbeyanceClient) -> None:
     """The next resume takes all that is there, since each one runs the workflow."""
     seen, person = adk.Seen(), adk.Person()
@@ -244,10 +260,10 @@ async def test_a_schema_that_cannot_be_checked_asks_nobody(client: AbeyanceClien
     anything = {"type": "object", "properties": {"note": True}}
     by_adk = await adk.runner(adk.one_question(adk.Seen(), response_schema=anything))
     with pytest.raises(ValueError, match="ADK cannot read"):
-        await adk.finish(InputWaits(client, by_adk, person.ask), start=True)
+        await adk.finish(InputWaits(client, by_adk, person.ask, timeout=10), start=True)
     by_broker = await adk.runner(adk.one_question(adk.Seen(), response_schema={"type": "string", "pattern": "(?=a)"}))
     with pytest.raises(Refused, match="INVALID_FIELD"):
-        await adk.finish(InputWaits(client, by_broker, person.ask), start=True)
+        await adk.finish(InputWaits(client, by_broker, person.ask, timeout=10), start=True)
     assert person.asked == []
 
 
