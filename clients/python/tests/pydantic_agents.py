@@ -1,9 +1,10 @@
-"""An agent whose one step makes given deferred tool calls, and what became of them."""
+"""Agents whose tool calls wait, and what became of these."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +12,12 @@ from pydantic import TypeAdapter
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
+from pydantic_ai.external_events import external_event_scope
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, Tool
+
+from abeyance.pydantic_ai import AbeyanceWaiter
 
 REQUESTS = TypeAdapter(DeferredToolRequests)
 RESULTS = TypeAdapter(DeferredToolResults)
@@ -87,3 +91,59 @@ def good_answer(requests: dict[str, Any]) -> str:
     approvals = {call["tool_call_id"]: True for call in requests.get("approvals", [])}
     calls = {call["tool_call_id"]: "fine" for call in requests.get("calls", [])}
     return json.dumps({"approvals": approvals, "calls": calls})
+
+
+def refunds(ids: Sequence[str], *capabilities: AbstractCapability[None]) -> Agent[None, str]:
+    """An agent that refunds one order in each step, under these call ids, and ends with a JSON list of what it was told."""
+
+    def respond(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        told = [part.content for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
+        if len(told) == len(ids):
+            return ModelResponse([TextPart(json.dumps(told))])
+        return ModelResponse([ToolCallPart("issue_refund", {"order": len(told)}, ids[len(told)])])
+
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+        for part in respond(messages, info).parts:
+            if isinstance(part, ToolCallPart):
+                yield {0: DeltaToolCall(part.tool_name, json.dumps(part.args), tool_call_id=part.tool_call_id)}
+            elif isinstance(part, TextPart):
+                yield part.content
+
+    def issue_refund(ctx: RunContext[None], order: int) -> str:
+        # `run_stream` ends at a tool that is listed as needing approval, before any capability is asked.
+        if not ctx.tool_call_approved:
+            raise ApprovalRequired
+        return f"refunded {order}"
+
+    return Agent(
+        FunctionModel(respond, stream_function=stream),
+        tools=[Tool(issue_refund)],
+        capabilities=list(capabilities),
+    )
+
+
+class Inbox:
+    """An `ask` that hands the token to the test, and how often it was called."""
+
+    def __init__(self) -> None:
+        self.tokens: asyncio.Queue[str] = asyncio.Queue()
+        self.asked = 0
+
+    async def __call__(self, ctx: RunContext[None], requests: DeferredToolRequests, token: str) -> None:
+        self.asked += 1
+        self.tokens.put_nowait(token)
+
+    async def token(self) -> str:
+        async with asyncio.timeout(20):
+            return await self.tokens.get()
+
+
+def start(waiter: AbeyanceWaiter, agent: Any, **options: Any) -> asyncio.Task[Any]:
+    """Begins a run inside the waiter's scope."""
+
+    async def run() -> Any:
+        with external_event_scope(waiter):
+            async with asyncio.timeout(30):
+                return (await agent.run("go", **options)).output
+
+    return asyncio.create_task(run())
