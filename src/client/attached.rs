@@ -4,20 +4,23 @@ use std::time::Duration;
 
 use tokio::{
     sync::watch,
-    time::{Instant, timeout},
+    time::{Instant, timeout, timeout_at},
 };
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, Request, Status, Streaming};
 
 use super::{
-    calls::Client,
+    calls::{Client, LONGEST_RETRY_DELAY, MESSAGE_BYTES},
     convert,
     decided::Decided,
     error::{Error, Refusal},
+    line::Hold,
     outcome::Outcome,
     token::Token,
     types::Opened,
 };
-use crate::proto::v1::{self, attach_request::Target, wait_event::Event};
+use crate::proto::v1::{
+    self, attach_request::Target, wait_event::Event, wait_service_client::WaitServiceClient,
+};
 
 /// The period of `alive` events where a broker does not name it.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(25);
@@ -25,8 +28,10 @@ const ALIVE_INTERVAL: Duration = Duration::from_secs(25);
 const END_OF_STREAM: Duration = Duration::from_secs(1);
 /// A stream that lived for this long makes the next cut a first one. Shorter ones are a broker, or a proxy, in trouble.
 const HEALTHY: Duration = Duration::from_secs(5);
-/// The longest time that a broker may keep a client from attaching again.
-const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(600);
+/// The longest that a stream is held before it is attached to anew, and how much earlier that may be. No timer is longer, so that none
+/// outlives what stands between client and broker, and streams that began in one moment do not end in one.
+const WINDOW: Duration = Duration::from_secs(3600);
+const WINDOW_SPREAD: Duration = Duration::from_secs(360);
 
 /// How the following of a wait is going.
 #[derive(Clone, Debug)]
@@ -118,30 +123,48 @@ pub(super) struct Stream {
     pub(super) opened: Opened,
     pub(super) events: Events,
     alive_interval: Duration,
+    hold: Hold,
+    /// When its deadline passes.
+    window_ends: Instant,
 }
 
 /// Why a stream gave no outcome.
 enum Cut {
     /// It was cut; the broker may have asked for a delay.
-    Lost(Refusal),
-    /// The broker let go of it as planned, since it reached its lifetime: there is no trouble to back off from.
-    Lifetime(Duration),
+    Lost(Hold, Refusal),
+    /// It ended as planned, at the end of the client's window or of the lifetime that the broker grants: there is no trouble to back
+    /// off from, and a delay only if the broker named one.
+    Planned(Duration),
+}
+
+/// Why a stream did not begin.
+enum Unbegun {
+    /// The transport's or the broker's word.
+    Lost(Hold, Refusal),
+    /// Beyond repair.
+    Broken(Error),
 }
 
 impl Client {
     /// Begins a stream: one try, which ends when `opened` has arrived.
     ///
     /// # Errors
-    /// What came instead. `Err(Ok(_))` is the transport's or the broker's word, `Err(Err(_))` is beyond repair.
-    async fn begin(&self, beginning: &Beginning) -> Result<Stream, Result<Refusal, Error>> {
-        let mut client = self.waits.clone();
+    /// What came instead.
+    async fn begin(&self, beginning: &Beginning) -> Result<Stream, Unbegun> {
+        let hold = self.waits.hold();
+        let mut client =
+            WaitServiceClient::new(hold.channel.clone()).max_decoding_message_size(MESSAGE_BYTES);
+        let window = window();
+        let window_ends = Instant::now() + window;
         let first = async {
             let mut events = match beginning.clone() {
-                Beginning::Wait(request) => Events::Wait(client.wait(*request).await?.into_inner()),
+                Beginning::Wait(request) => {
+                    let request = within(window, *request);
+                    Events::Wait(client.wait(request).await?.into_inner())
+                }
                 Beginning::Attach(target) => {
-                    let request = v1::AttachRequest {
-                        target: Some(target),
-                    };
+                    let target = Some(target);
+                    let request = within(window, v1::AttachRequest { target });
                     Events::Attach(client.attach(request).await?.into_inner())
                 }
             };
@@ -154,28 +177,33 @@ impl Client {
             };
             Ok((first, events))
         };
-        let (first, events) = self.bounded(first).await.map_err(Ok)?;
+        let (first, events) = match self.bounded(&hold, first).await {
+            Ok(begun) => begun,
+            Err(refusal) => return Err(Unbegun::Lost(hold, refusal)),
+        };
         match first {
             Some(Event::Opened(opened)) => {
                 let alive_interval = convert::length(opened.alive_interval);
                 Ok(Stream {
-                    opened: convert::opened(opened).map_err(Err)?,
+                    opened: convert::opened(opened).map_err(Unbegun::Broken)?,
                     events,
                     alive_interval: if alive_interval.is_zero() {
                         ALIVE_INTERVAL
                     } else {
                         alive_interval
                     },
+                    hold,
+                    window_ends,
                 })
             }
             Some(Event::Detached(detached)) => {
                 events.finish().await;
-                Err(Ok(let_go(&detached)))
+                Err(Unbegun::Lost(hold, let_go(&detached)))
             }
-            Some(_) => Err(Err(Error::protocol(
+            Some(_) => Err(Unbegun::Broken(Error::protocol(
                 "a stream that does not begin with opened",
             ))),
-            None => Err(Ok(ended())),
+            None => Err(Unbegun::Lost(hold, ended())),
         }
     }
 
@@ -184,13 +212,14 @@ impl Client {
         let begun = Instant::now();
         let mut attempt = 0;
         loop {
-            let refusal = match self.begin(beginning).await {
+            let (hold, refusal) = match self.begin(beginning).await {
                 Ok(stream) => return Ok(stream),
-                Err(refusal) => refusal?,
+                Err(Unbegun::Lost(hold, refusal)) => (hold, refusal),
+                Err(Unbegun::Broken(error)) => return Err(error),
             };
-            let delay = self.next_try(refusal, attempt, begun, Some(self.settings.patience))?;
+            let patience = Some(self.settings.patience);
+            let delay = self.next_try(&hold, refusal, &mut attempt, begun, patience)?;
             tokio::time::sleep(delay).await;
-            attempt += 1;
         }
     }
 }
@@ -221,15 +250,16 @@ async fn follow_to_outcome(
             Err(cut) => cut,
         };
         told.progress.send_modify(|p| p.attached = false);
-        if begun.elapsed() >= HEALTHY && !is_scolding(&cut) {
-            attempt = 0;
-        }
+        let mut healthy = begun.elapsed() >= HEALTHY;
         stream = loop {
-            tokio::time::sleep(delay(client, cut, &mut attempt, &wait_id)?).await;
-            match client.begin(&attach).await {
+            let delay = delay(client, cut, &mut attempt, healthy, &wait_id)?;
+            tokio::time::sleep(delay).await;
+            cut = match client.begin(&attach).await {
                 Ok(stream) => break stream,
-                Err(refusal) => cut = Cut::Lost(refusal?),
-            }
+                Err(Unbegun::Lost(hold, refusal)) => Cut::Lost(hold, refusal),
+                Err(Unbegun::Broken(error)) => return Err(error),
+            };
+            healthy = false;
         };
         told.progress.send_modify(|p| {
             p.attached = true;
@@ -243,16 +273,24 @@ async fn read(stream: Stream, told: &Told) -> Result<Result<Outcome, Cut>, Error
     let Stream {
         mut events,
         alive_interval,
+        hold,
+        window_ends,
         ..
     } = stream;
+    // The broker ends the stream at its deadline; one that does not is let go of a little later.
+    let overdue = window_ends + END_OF_STREAM;
     loop {
-        let event = match timeout(2 * alive_interval, events.next()).await {
+        let silent = Instant::now() + 2 * alive_interval;
+        let event = match timeout_at(silent.min(overdue), events.next()).await {
             Ok(Ok(Some(event))) => event,
-            Ok(Ok(None)) => return Ok(Err(Cut::Lost(ended()))),
-            Ok(Err(status)) => return Ok(Err(Cut::Lost(status.into()))),
+            Ok(Ok(None)) => return Ok(Err(Cut::Lost(hold, ended()))),
+            Ok(Err(status)) => return Ok(Err(cut_by(status, hold, window_ends))),
+            Err(_) if overdue <= silent => return Ok(Err(Cut::Planned(Duration::ZERO))),
             Err(_) => {
+                hold.went_silent();
                 let silence = "no sign of life on the stream";
-                return Ok(Err(Cut::Lost(Refusal::local(Code::Unavailable, silence))));
+                let refusal = Refusal::local(Code::Unavailable, silence);
+                return Ok(Err(Cut::Lost(hold, refusal)));
             }
         };
         match event {
@@ -268,9 +306,9 @@ async fn read(stream: Stream, told: &Told) -> Result<Result<Outcome, Cut>, Error
                 events.finish().await;
                 return Ok(Err(match detached.reason() {
                     v1::detached::Reason::Lifetime => {
-                        Cut::Lifetime(convert::length(detached.retry_delay))
+                        Cut::Planned(convert::length(detached.retry_delay))
                     }
-                    _ => Cut::Lost(let_go(&detached)),
+                    _ => Cut::Lost(hold, let_go(&detached)),
                 }));
             }
             Some(Event::Opened(_)) | None => {}
@@ -278,29 +316,49 @@ async fn read(stream: Stream, told: &Told) -> Result<Result<Outcome, Cut>, Error
     }
 }
 
-/// How long to wait after a cut; the error, if it was a clear refusal.
-fn delay(client: &Client, cut: Cut, attempt: &mut u32, wait_id: &str) -> Result<Duration, Error> {
-    let refusal = match cut {
-        Cut::Lifetime(delay) => {
-            tracing::debug!(wait_id, "the stream reached its lifetime");
+/// What a status says that ended a stream: at the end of its window it is the deadline that we set.
+fn cut_by(status: Status, hold: Hold, window_ends: Instant) -> Cut {
+    if status.code() == Code::DeadlineExceeded && Instant::now() + END_OF_STREAM >= window_ends {
+        return Cut::Planned(Duration::ZERO);
+    }
+    Cut::Lost(hold, status.into())
+}
+
+/// How long to wait after a cut; the error, if it was a clear refusal. A cut of a stream that was healthy is a first one.
+fn delay(
+    client: &Client,
+    cut: Cut,
+    attempt: &mut u32,
+    healthy: bool,
+    wait_id: &str,
+) -> Result<Duration, Error> {
+    let (hold, refusal) = match cut {
+        Cut::Planned(delay) => {
+            tracing::debug!(wait_id, "the stream ended as planned");
+            if healthy {
+                *attempt = 0;
+            }
             return Ok(delay.min(LONGEST_RETRY_DELAY));
         }
-        Cut::Lost(refusal) if refusal.is_passing() => refusal,
-        Cut::Lost(refusal) => return Err(Error::Refused(Box::new(refusal))),
+        Cut::Lost(hold, refusal) if refusal.is_passing() => (hold, refusal),
+        Cut::Lost(_, refusal) => return Err(Error::Refused(Box::new(refusal))),
     };
-    if refusal.code == Code::ResourceExhausted && *attempt == 0 {
-        tracing::warn!(wait_id, cause = %refusal, "the broker, or a proxy, asks for restraint");
-    }
-    let asked_for = refusal.retry_delay.unwrap_or_default();
-    let delay = client.settings.backoff.jittered(*attempt) + asked_for.min(LONGEST_RETRY_DELAY);
+    let delay = client.delay(&hold, &refusal, attempt, healthy);
     tracing::debug!(wait_id, cause = %refusal, ?delay, "the stream was cut; attaching again");
-    *attempt += 1;
     Ok(delay)
 }
 
-/// Whether a cut says that we do too much: then a stream that lived for a while does not take the backoff back.
-fn is_scolding(cut: &Cut) -> bool {
-    matches!(cut, Cut::Lost(refusal) if refusal.code == Code::ResourceExhausted)
+/// How long the next stream is held.
+fn window() -> Duration {
+    let random = f64::from(getrandom::u32().unwrap_or_default()) / f64::from(u32::MAX);
+    WINDOW - WINDOW_SPREAD.mul_f64(random)
+}
+
+/// A request whose stream ends by itself after `window`. It is no wait's timeout: a wait that is opened always says its own.
+fn within<T>(window: Duration, request: T) -> Request<T> {
+    let mut request = Request::new(request);
+    request.set_timeout(window);
+    request
 }
 
 fn ended() -> Refusal {

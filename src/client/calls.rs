@@ -9,6 +9,7 @@ use super::{
     answer::Answer,
     convert,
     error::{Error, Refusal},
+    line::{Hold, Line},
     options::OpenOptions,
     outcome::Outcome,
     question::Question,
@@ -23,7 +24,11 @@ use crate::proto::v1::{
 
 /// The longest message that the client takes. Payloads are 1 MiB unless the broker is set otherwise; a page of a list is a
 /// thousand waits with their labels.
-const MESSAGE_BYTES: usize = 64 << 20;
+pub(super) const MESSAGE_BYTES: usize = 64 << 20;
+/// The longest time that a broker may keep a client from trying again.
+pub(super) const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(600);
+/// Who is asked for restraint goes on as if so many tries had failed already.
+const RESTRAINT: u32 = 5;
 
 /// A client of one broker. Cheap to clone; clones share their connections.
 ///
@@ -34,12 +39,10 @@ const MESSAGE_BYTES: usize = 64 << 20;
 /// dropped may have been carried out or not, and may be made again.
 #[derive(Clone, Debug)]
 pub struct Client {
-    pub(super) waits: WaitServiceClient<Channel>,
-    pub(super) watches: InboxServiceClient<Channel>,
+    pub(super) waits: Line,
+    pub(super) watches: Line,
     pub(super) settings: Settings,
-    opens: WaitServiceClient<Channel>,
-    resolves: ResolveServiceClient<Channel>,
-    inbox: InboxServiceClient<Channel>,
+    calls: Line,
 }
 
 /// A wait that was opened without staying attached.
@@ -52,13 +55,16 @@ pub struct OpenedWait {
     pub outcome: Option<Outcome>,
 }
 
-/// Makes one call of a unary rpc and repeats it: `call!(self.client_field.rpc, request)`.
+/// Makes one call of a unary rpc and repeats it: `call!(self, Service.rpc, request)`, and `with` another patience than the client's.
 macro_rules! call {
-    ($this:ident . $client:ident . $rpc:ident, $request:expr) => {{
+    ($this:ident, $service:ident . $rpc:ident, $request:expr) => {
+        call!($this, $service.$rpc, $request, with Some($this.settings.patience))
+    };
+    ($this:ident, $service:ident . $rpc:ident, $request:expr, with $patience:expr) => {{
         let request = $request;
         $this
-            .repeat(Some($this.settings.patience), || {
-                let mut client = $this.$client.clone();
+            .repeat($patience, |channel| {
+                let mut client = $service::new(channel).max_decoding_message_size(MESSAGE_BYTES);
                 let mut request = Request::new(request.clone());
                 request.set_timeout($this.settings.attempt_timeout);
                 async move { client.$rpc(request).await }
@@ -77,22 +83,12 @@ impl Client {
         Settings::new().connect(url)
     }
 
-    pub(super) fn with_channels(
-        waits: Channel,
-        calls: Channel,
-        watches: Channel,
-        settings: Settings,
-    ) -> Self {
-        let inbox =
-            |channel| InboxServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES);
+    pub(super) fn with_lines(waits: Line, calls: Line, watches: Line, settings: Settings) -> Self {
         Self {
-            waits: WaitServiceClient::new(waits).max_decoding_message_size(MESSAGE_BYTES),
-            opens: WaitServiceClient::new(calls.clone()).max_decoding_message_size(MESSAGE_BYTES),
-            resolves: ResolveServiceClient::new(calls.clone())
-                .max_decoding_message_size(MESSAGE_BYTES),
-            inbox: inbox(calls),
-            watches: inbox(watches),
+            waits,
+            watches,
             settings,
+            calls,
         }
     }
 
@@ -111,7 +107,7 @@ impl Client {
             spec: wait.spec,
             request_id: wait.request_id,
         };
-        let response = call!(self.opens.open_wait, request)?;
+        let response = call!(self, WaitServiceClient.open_wait, request)?;
         let opened = response
             .opened
             .ok_or_else(|| Error::protocol("an open without its wait"))?;
@@ -140,7 +136,7 @@ impl Client {
         answer: impl Into<Answer>,
     ) -> Result<Settled, Error> {
         let request = answer.into().request(token);
-        convert::resolved(call!(self.resolves.resolve, request)?)
+        convert::resolved(call!(self, ResolveServiceClient.resolve, request)?)
     }
 
     /// Decides some of a wait's tool calls, all that are named or none, and leaves it open until the last one is decided: what the
@@ -189,7 +185,7 @@ impl Client {
             details_json: details_json.unwrap_or_default().to_owned(),
             request_id: String::new(),
         };
-        let r = call!(self.resolves.fail, request)?;
+        let r = call!(self, ResolveServiceClient.fail, request)?;
         convert::settled(r.wait_id, r.state, r.settle_time, r.replayed)
     }
 
@@ -203,7 +199,7 @@ impl Client {
             token: token.expose().to_owned(),
             reason: reason.to_owned(),
         };
-        let response = call!(self.opens.cancel_wait, request)?;
+        let response = call!(self, WaitServiceClient.cancel_wait, request)?;
         let outcome = response
             .outcome
             .ok_or_else(|| Error::protocol("a cancel without its outcome"))?;
@@ -219,7 +215,7 @@ impl Client {
         let request = v1::HeartbeatRequest {
             token: token.expose().to_owned(),
         };
-        let response = call!(self.resolves.heartbeat, request)?;
+        let response = call!(self, ResolveServiceClient.heartbeat, request)?;
         Ok(convert::optional_time(response.heartbeat_expire_time))
     }
 
@@ -229,21 +225,13 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`] with `TOKEN_UNKNOWN` or `WAIT_PURGED`; [`Error::Unavailable`].
     pub async fn mark_asked(&self, token: &Token) -> Result<Option<SystemTime>, Error> {
-        let response = call!(self.opens.mark_asked, mark_asked(token))?;
+        let response = call!(self, WaitServiceClient.mark_asked, mark_asked(token))?;
         Ok(convert::optional_time(response.ask_time))
     }
 
     /// As [`Client::mark_asked`], for as long as it takes: what was handed on cannot be taken back.
     pub(super) async fn mark_asked_at_last(&self, token: &Token) -> Result<(), Error> {
-        let request = mark_asked(token);
-        self.repeat(None, || {
-            let mut client = self.opens.clone();
-            let mut request = Request::new(request.clone());
-            request.set_timeout(self.settings.attempt_timeout);
-            async move { client.mark_asked(request).await }
-        })
-        .await
-        .map(drop)
+        call!(self, WaitServiceClient.mark_asked, mark_asked(token), with None).map(drop)
     }
 
     /// Sets the question, JSON text or any other [`Question`], of a wait that was opened with
@@ -260,7 +248,7 @@ impl Client {
             token: token.expose().to_owned(),
             question: Some(question.into().into_wire()),
         };
-        call!(self.opens.set_question, request).map(drop)
+        call!(self, WaitServiceClient.set_question, request).map(drop)
     }
 
     /// Shows a wait by its token: what is asked, until when, and the outcome if there is one.
@@ -271,7 +259,7 @@ impl Client {
         let request = v1::DescribeWaitRequest {
             token: token.expose().to_owned(),
         };
-        convert::info(call!(self.resolves.describe_wait, request)?.wait)
+        convert::info(call!(self, ResolveServiceClient.describe_wait, request)?.wait)
     }
 
     /// Shows a wait by its public name, for people's tools.
@@ -282,21 +270,21 @@ impl Client {
         let request = v1::GetWaitRequest {
             wait_id: wait_id.to_owned(),
         };
-        convert::info(call!(self.inbox.get_wait, request)?.wait)
+        convert::info(call!(self, InboxServiceClient.get_wait, request)?.wait)
     }
 
     pub(super) async fn list_page(
         &self,
         request: v1::ListWaitsRequest,
     ) -> Result<v1::ListWaitsResponse, Error> {
-        call!(self.inbox.list_waits, request)
+        call!(self, InboxServiceClient.list_waits, request)
     }
 
     /// Makes a call until it succeeds, is refused, or `patience` has passed at the end of a try; `None` for ever.
-    pub(super) async fn repeat<T, F>(
+    async fn repeat<T, F>(
         &self,
         patience: Option<Duration>,
-        mut call: impl FnMut() -> F,
+        mut call: impl FnMut(Channel) -> F,
     ) -> Result<T, Error>
     where
         F: Future<Output = Result<Response<T>, Status>>,
@@ -304,46 +292,52 @@ impl Client {
         let begun = Instant::now();
         let mut attempt = 0;
         loop {
-            let refusal = match self.bounded(call()).await {
+            let hold = self.calls.hold();
+            let refusal = match self.bounded(&hold, call(hold.channel.clone())).await {
                 Ok(response) => return Ok(response.into_inner()),
                 Err(refusal) => refusal,
             };
-            let delay = self.next_try(refusal, attempt, begun, patience)?;
+            let delay = self.next_try(&hold, refusal, &mut attempt, begun, patience)?;
             tokio::time::sleep(delay).await;
-            attempt += 1;
         }
     }
 
     /// Bounds one try. The deadline went to the broker as well, but a broker that cannot be reached does not read it.
     pub(super) async fn bounded<T>(
         &self,
+        hold: &Hold,
         attempt: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, Refusal> {
-        match tokio::time::timeout(self.settings.attempt_timeout, attempt).await {
-            Ok(result) => result.map_err(Refusal::from),
-            Err(_) => Err(Refusal::local(
+        let bound = self.settings.attempt_timeout;
+        let begun = Instant::now();
+        let refusal = match tokio::time::timeout(bound, attempt).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(status)) => Refusal::from(status),
+            Err(_) => Refusal::local(
                 Code::DeadlineExceeded,
-                format!(
-                    "no answer within {} s",
-                    self.settings.attempt_timeout.as_secs_f32()
-                ),
-            )),
+                format!("no answer within {} s", bound.as_secs_f32()),
+            ),
+        };
+        // tonic keeps the same time, and may be the first to say so.
+        if begun.elapsed() >= bound {
+            hold.went_silent();
         }
+        Err(refusal)
     }
 
     /// When to try again after `refusal`; the error, if there is no use in that.
     pub(super) fn next_try(
         &self,
+        hold: &Hold,
         refusal: Refusal,
-        attempt: u32,
+        attempt: &mut u32,
         begun: Instant,
         patience: Option<Duration>,
     ) -> Result<Duration, Error> {
         if !refusal.is_passing() {
             return Err(Error::Refused(Box::new(refusal)));
         }
-        let mut delay =
-            self.settings.backoff.jittered(attempt) + refusal.retry_delay.unwrap_or_default();
+        let mut delay = self.delay(hold, &refusal, attempt, false);
         if let Some(patience) = patience {
             let left = patience.saturating_sub(begun.elapsed());
             if left.is_zero() {
@@ -354,6 +348,26 @@ impl Client {
         }
         tracing::debug!(code = ?refusal.code, ?delay, "trying a call again");
         Ok(delay)
+    }
+
+    /// How long to hold back after a try that `refusal` ended, and one more to the number of tries. A try that was `healthy` for a while
+    /// makes this a first one, except where restraint is asked for.
+    pub(super) fn delay(
+        &self,
+        hold: &Hold,
+        refusal: &Refusal,
+        attempt: &mut u32,
+        healthy: bool,
+    ) -> Duration {
+        if hold.is_scolded(refusal) {
+            *attempt = (*attempt).max(RESTRAINT);
+        } else if healthy {
+            *attempt = 0;
+        }
+        let asked_for = refusal.retry_delay.unwrap_or_default();
+        let delay = self.settings.backoff.jittered(*attempt) + asked_for.min(LONGEST_RETRY_DELAY);
+        *attempt += 1;
+        delay
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     convert,
     question::{Form, Question, ToolRequests},
 };
-use crate::proto::v1;
+use crate::proto::v1::{self, wait_spec::Expiry};
 
 /// What a worker may say when it opens a wait; nothing of it is required.
 ///
@@ -15,7 +15,7 @@ use crate::proto::v1;
 pub struct OpenOptions {
     key: Option<String>,
     namespace: Option<String>,
-    expiry: Option<v1::wait_spec::Expiry>,
+    expiry: Option<Expiry>,
     heartbeat_timeout: Option<Duration>,
     question: Option<Question>,
     question_later: bool,
@@ -44,13 +44,13 @@ impl OpenOptions {
 
     /// Expire the wait after this time. Default: the broker's maximum, 366 days unless it is set otherwise.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.expiry = Some(v1::wait_spec::Expiry::Timeout(convert::to_wire(timeout)));
+        self.expiry = Some(Expiry::Timeout(convert::to_wire(timeout)));
         self
     }
 
     /// Wait as long as the broker allows, and say so. Replaces a timeout.
     pub fn no_timeout(mut self) -> Self {
-        self.expiry = Some(v1::wait_spec::Expiry::NoTimeout(true));
+        self.expiry = Some(Expiry::NoTimeout(true));
         self
     }
 
@@ -105,7 +105,8 @@ impl OpenOptions {
             name: name.to_owned(),
             key: self.key.unwrap_or_default(),
             namespace: self.namespace.unwrap_or_default(),
-            expiry: self.expiry,
+            // Never left out: the deadline of the stream would be taken for it.
+            expiry: Some(self.expiry.unwrap_or(Expiry::NoTimeout(true))),
             heartbeat_timeout: self.heartbeat_timeout.map(convert::to_wire),
             question: self.question.map(Question::into_wire),
             question_later: self.question_later,
@@ -138,7 +139,7 @@ mod tests {
             .request("n")
             .spec
             .unwrap();
-        let Some(v1::wait_spec::Expiry::Timeout(timeout)) = spec.expiry else {
+        let Some(Expiry::Timeout(timeout)) = spec.expiry else {
             panic!("no timeout");
         };
         assert_eq!(convert::length(Some(timeout)), sixty_days);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint};
 
-use super::{backoff::Backoff, error::Error};
+use super::{backoff::Backoff, error::Error, line::Line};
 
 /// The sizes of HTTP/2 on the channel that carries the waits. A connection window that one slow reader fills stalls every wait
 /// on it, so it is far wider than any payload.
@@ -88,7 +88,8 @@ impl Settings {
 
     /// How long a connection with open streams may be silent before it is tested with an HTTP/2 ping. Default: 5 minutes, the
     /// least that servers of the gRPC family take without calling it abuse. Shorten it only where the server is known to allow
-    /// that: the broker's own `alive` events show a dead stream much sooner.
+    /// that: the broker's own `alive` events show a dead stream much sooner. Doubled by itself, up to an hour, whenever a server asks for
+    /// calm.
     pub fn keep_alive_interval(mut self, time: Duration) -> Self {
         self.keep_alive_interval = time;
         self
@@ -110,10 +111,11 @@ impl Settings {
         let waits = endpoint
             .clone()
             .initial_connection_window_size(WAITS_CONNECTION_WINDOW);
-        Ok(super::Client::with_channels(
-            waits.connect_lazy(),
-            endpoint.connect_lazy(),
-            endpoint.connect_lazy(),
+        let line = |endpoint| Line::new(endpoint, self.connect_timeout, self.keep_alive_interval);
+        Ok(super::Client::with_lines(
+            line(waits),
+            line(endpoint.clone()),
+            line(endpoint),
             self,
         ))
     }
@@ -121,8 +123,12 @@ impl Settings {
     /// Makes a client for channels that were made elsewhere: over a Unix socket, in memory, behind a layer. The first carries
     /// the streams of waits, the second all other calls, the third watches. They should be three connections, so that waits
     /// held by the thousand, or a watcher that reads slowly, keep nothing else from its turn.
+    ///
+    /// Such channels stay as they are: where [`Settings::connect`] replaces a connection that froze, here the channel's own keepalive
+    /// must end it; and the word by which a server asks for fewer pings is not heard.
     pub fn with_channels(self, waits: Channel, calls: Channel, watches: Channel) -> super::Client {
-        super::Client::with_channels(waits, calls, watches, self)
+        let [waits, calls, watches] = [waits, calls, watches].map(Line::fixed);
+        super::Client::with_lines(waits, calls, watches, self)
     }
 
     fn endpoint(&self, url: &str) -> Result<Endpoint, Error> {
@@ -137,9 +143,6 @@ impl Settings {
                 why: e.to_string(),
             })?;
         Ok(endpoint
-            .connect_timeout(self.connect_timeout)
-            .tcp_keepalive(Some(Duration::from_secs(60)))
-            .http2_keep_alive_interval(self.keep_alive_interval)
             .keep_alive_timeout(self.keep_alive_timeout)
             // Pings on an idle connection are what servers punish; there is nothing to lose on one.
             .keep_alive_while_idle(false)

@@ -6,13 +6,16 @@ use tokio::time::{Instant, timeout};
 use tonic::{Code, Streaming};
 
 use super::{
-    calls::Client,
+    calls::{Client, MESSAGE_BYTES},
     convert,
     error::{Error, Refusal},
     inbox::Filter,
+    line::Hold,
     types::WaitInfo,
 };
-use crate::proto::v1::{self, watch_waits_response::Event};
+use crate::proto::v1::{
+    self, inbox_service_client::InboxServiceClient, watch_waits_response::Event,
+};
 
 /// How long a watch may be silent before its broker has named the period of its signs of life.
 const FIRST_SILENCE: Duration = Duration::from_secs(50);
@@ -36,7 +39,7 @@ pub enum WatchEvent {
 pub struct Watch {
     client: Client,
     request: v1::WatchWaitsRequest,
-    stream: Option<Streaming<v1::WatchWaitsResponse>>,
+    stream: Option<(Hold, Streaming<v1::WatchWaitsResponse>)>,
     silence: Duration,
     /// Tries since the last event.
     attempt: u32,
@@ -74,7 +77,7 @@ impl Watch {
     /// Cancel safe: no event is lost. A watch that is about to begin may begin anew.
     pub async fn next(&mut self) -> Result<WatchEvent, Error> {
         loop {
-            let Some(stream) = &mut self.stream else {
+            let Some((hold, stream)) = &mut self.stream else {
                 if self.begin().await? {
                     return Ok(WatchEvent::Began);
                 }
@@ -87,24 +90,30 @@ impl Watch {
                 },
                 Ok(Ok(None)) => Refusal::local(Code::Unavailable, "the watch ended"),
                 Ok(Err(status)) => status.into(),
-                Err(_) => Refusal::local(Code::Unavailable, "no sign of life on the watch"),
+                Err(_) => {
+                    hold.went_silent();
+                    Refusal::local(Code::Unavailable, "no sign of life on the watch")
+                }
             };
-            self.cut(refusal)?;
+            let hold = hold.clone();
+            self.cut(&hold, refusal)?;
         }
     }
 
     /// Makes one try to begin, and says whether it went well.
     async fn begin(&mut self) -> Result<bool, Error> {
         tokio::time::sleep_until(self.not_before).await;
-        let mut client = self.client.watches.clone();
+        let hold = self.client.watches.hold();
+        let mut client =
+            InboxServiceClient::new(hold.channel.clone()).max_decoding_message_size(MESSAGE_BYTES);
         let response = client.watch_waits(self.request.clone());
-        match self.client.bounded(response).await {
+        match self.client.bounded(&hold, response).await {
             Ok(response) => {
                 self.silence = FIRST_SILENCE;
-                self.stream = Some(response.into_inner());
+                self.stream = Some((hold, response.into_inner()));
                 Ok(true)
             }
-            Err(refusal) => self.cut(refusal).map(|()| false),
+            Err(refusal) => self.cut(&hold, refusal).map(|()| false),
         }
     }
 
@@ -135,7 +144,7 @@ impl Watch {
         }
     }
 
-    fn cut(&mut self, refusal: Refusal) -> Result<(), Error> {
+    fn cut(&mut self, hold: &Hold, refusal: Refusal) -> Result<(), Error> {
         self.stream = None;
         let patience = self.client.settings.patience;
         let (begun, patience) = match self.first_try {
@@ -144,8 +153,7 @@ impl Watch {
         };
         let delay = self
             .client
-            .next_try(refusal, self.attempt, begun, patience)?;
-        self.attempt += 1;
+            .next_try(hold, refusal, &mut self.attempt, begun, patience)?;
         self.not_before = self.not_before.max(Instant::now() + delay);
         Ok(())
     }

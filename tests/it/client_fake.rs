@@ -82,6 +82,7 @@ async fn serve(io: DuplexStream, calls: mpsc::UnboundedSender<Call>) {
         tokio::spawn(async move {
             let rpc = request.uri().path().rsplit('/').next().unwrap_or_default();
             let rpc = rpc.to_owned();
+            let timeout = request.headers().get("grpc-timeout").cloned();
             let mut body = request.into_body();
             let mut message = BytesMut::new();
             while let Some(Ok(data)) = body.data().await {
@@ -92,6 +93,7 @@ async fn serve(io: DuplexStream, calls: mpsc::UnboundedSender<Call>) {
             let _ = calls.send(Call {
                 rpc,
                 message: message.freeze(),
+                timeout,
                 respond,
             });
         });
@@ -102,10 +104,26 @@ async fn serve(io: DuplexStream, calls: mpsc::UnboundedSender<Call>) {
 pub struct Call {
     pub rpc: String,
     message: Bytes,
+    timeout: Option<HeaderValue>,
     respond: SendResponse<Bytes>,
 }
 
 impl Call {
+    /// The deadline that the client sent with it.
+    pub fn timeout(&self) -> Duration {
+        let text = self.timeout.as_ref().and_then(|t| t.to_str().ok());
+        let (number, unit) = text
+            .and_then(|t| t.split_at_checked(t.len() - 1))
+            .expect("a deadline");
+        let number = number.parse().expect("a number");
+        match unit {
+            "S" => Duration::from_secs(number),
+            "m" => Duration::from_millis(number),
+            "u" => Duration::from_micros(number),
+            other => panic!("not a unit of the client: {other}"),
+        }
+    }
+
     /// What the client sent.
     pub fn message<M: Message + Default>(&self) -> M {
         // A flag and a length stand before each message of gRPC.

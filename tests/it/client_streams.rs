@@ -1,6 +1,6 @@
 //! How the client follows a wait through cuts. The clock is paused: time passes only where everybody waits.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use abeyance::{
     client::{Client, Error, OpenOptions, Settings, Token, Verdict, Wait},
@@ -140,7 +140,8 @@ async fn silence_for_two_intervals_means_that_the_stream_is_dead() {
 #[tokio::test(start_paused = true)]
 async fn c01_signs_of_life_keep_a_stream_for_as_long_as_it_takes() {
     let (mut fake, _client, wait, mut stream) = attached().await;
-    for left in (0..200).rev() {
+    // Up to the end of the shortest window.
+    for left in (0..71).rev() {
         fake.quiet_for(Duration::from_secs(45)).await;
         let time_left = Some(seconds(left));
         stream.send(Event::Alive(v1::Alive { time_left }));
@@ -151,6 +152,72 @@ async fn c01_signs_of_life_keep_a_stream_for_as_long_as_it_takes() {
     let progress = wait.progress().borrow().clone();
     assert_eq!(progress.reattached, 0);
     assert_eq!(progress.time_left.expect("told").0, Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c16_a_stream_is_held_for_an_hour_at_most_and_then_attached_to_anew() {
+    let (mut fake, client) = Fake::new(Settings::new());
+    let options = OpenOptions::new().timeout(Duration::from_secs(60 * 86_400));
+    let (wait, call) = tokio::join!(client.wait("n", options), async {
+        let call = fake.next("Wait").await;
+        let timeout = call.timeout();
+        let mut stream = call.stream();
+        stream.send(opened());
+        (timeout, stream)
+    });
+    let (wait, (mut window, mut stream)) = (wait.expect("opened"), call);
+    let mut windows = BTreeSet::new();
+    for broker_keeps_time in [true, false, true, false] {
+        assert!(window > Duration::from_secs(54 * 60 - 1) && window <= Duration::from_secs(3600));
+        windows.insert(window);
+        let begun = Instant::now();
+        while begun.elapsed() + Duration::from_secs(40) < window {
+            tokio::time::sleep(Duration::from_secs(40)).await;
+            stream.send(Event::Alive(v1::Alive::default()));
+        }
+        tokio::time::sleep_until(begun + window).await;
+        if broker_keeps_time {
+            stream.end(Code::DeadlineExceeded);
+        } else {
+            // It sent its deadline, and lets go by itself where that is not kept.
+            stream.given_up().await;
+        }
+        let call = fake.next("Attach").await;
+        let late = begun.elapsed() - window;
+        assert!(late < Duration::from_millis(1100), "{late:?}");
+        window = call.timeout();
+        stream = call.stream();
+        stream.send(opened());
+    }
+    assert_eq!(windows.len(), 4, "drawn anew each time");
+    stream.send(Event::Outcome(answered("1")));
+    stream.end(Code::Ok);
+    assert_eq!(answer(&wait).await, "1");
+    assert_eq!(wait.progress().borrow().reattached, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_of_a_stream_is_no_timeout_of_its_wait() {
+    use v1::wait_spec::Expiry;
+    let (mut fake, client) = Fake::new(Settings::new());
+    let minute = Duration::from_secs(60);
+    for (options, expiry) in [
+        (OpenOptions::new(), Expiry::NoTimeout(true)),
+        (OpenOptions::new().no_timeout(), Expiry::NoTimeout(true)),
+        (
+            OpenOptions::new().timeout(minute),
+            Expiry::Timeout(seconds(60)),
+        ),
+    ] {
+        let opening = tokio::spawn({
+            let client = client.clone();
+            async move { client.wait("n", options).await.map(drop) }
+        });
+        let call = fake.next("Wait").await;
+        let spec = call.message::<v1::WaitRequest>().spec.expect("a spec");
+        assert_eq!(spec.expiry, Some(expiry));
+        opening.abort();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,6 +30,8 @@ pub enum Mode {
     Freeze,
     /// As `Freeze`, from the broker to the client alone.
     FreezeReplies,
+    /// As `FreezeReplies`, on the first so many connections alone.
+    FreezeOldReplies(usize),
     /// New connections are closed at once; those that are there pass.
     Refuse,
 }
@@ -135,7 +137,7 @@ async fn accept(
     connections: Arc<Connections>,
 ) {
     while let Ok((client, _)) = listener.accept().await {
-        connections.accepted.fetch_add(1, Ordering::SeqCst);
+        let number = connections.accepted.fetch_add(1, Ordering::SeqCst);
         if *mode.borrow() == Mode::Refuse {
             continue;
         }
@@ -144,7 +146,9 @@ async fn accept(
         let mode = mode.subscribe();
         let task = tokio::spawn(async move {
             // Errors are the ends of connections, which is what a proxy lives on.
-            let _ = tokio::time::timeout(age, join(client, upstream, mode, &open.0.replied)).await;
+            let _ =
+                tokio::time::timeout(age, join(client, upstream, mode, &open.0.replied, number))
+                    .await;
         });
         let mut tasks = connections.tasks.lock().expect("whole");
         tasks.retain(|task| !task.is_finished());
@@ -157,6 +161,7 @@ async fn join(
     upstream: SocketAddr,
     mode: watch::Receiver<Mode>,
     replied: &AtomicUsize,
+    number: usize,
 ) {
     let Ok(broker) = TcpStream::connect(upstream).await else {
         return;
@@ -166,11 +171,17 @@ async fn join(
     let (from_client, to_client) = client.into_split();
     let (from_broker, to_broker) = broker.into_split();
     let requests = Way {
-        frozen: |m| m == Mode::Freeze,
+        frozen: |m, _| m == Mode::Freeze,
+        number,
         count: &AtomicUsize::new(0),
     };
     let replies = Way {
-        frozen: |m| matches!(m, Mode::Freeze | Mode::FreezeReplies),
+        frozen: |m, number| match m {
+            Mode::Freeze | Mode::FreezeReplies => true,
+            Mode::FreezeOldReplies(old) => number < old,
+            _ => false,
+        },
+        number,
         count: replied,
     };
     // When one way ends, so does the connection.
@@ -182,7 +193,9 @@ async fn join(
 
 /// One of the two ways.
 struct Way<'a> {
-    frozen: fn(Mode) -> bool,
+    /// Whether it is frozen in a mode, on the connection of a number.
+    frozen: fn(Mode, usize) -> bool,
+    number: usize,
     count: &'a AtomicUsize,
 }
 
@@ -194,7 +207,11 @@ async fn pump(
 ) {
     let mut buffer = vec![0; 64 << 10];
     loop {
-        if mode.wait_for(|m| !(way.frozen)(*m)).await.is_err() {
+        if mode
+            .wait_for(|m| !(way.frozen)(*m, way.number))
+            .await
+            .is_err()
+        {
             return;
         }
         let read = tokio::select! {

@@ -10,8 +10,8 @@ use h2::Reason;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::harness::{
-    Calls, H2Proxy, Kind, Policy, Resend, TcpProxy, TestServer, Trailers, eventually, ms, payload,
-    soon, spec,
+    Calls, H2Proxy, Kind, Mode, Policy, Resend, TcpProxy, TestServer, Trailers, eventually, ms,
+    payload, soon, spec,
 };
 
 /// A client that comes back quickly, so that cuts can be frequent.
@@ -137,6 +137,32 @@ async fn c02_an_answer_given_in_a_gap_is_delivered_on_the_next_attach() {
     }
     assert!(in_a_gap > 0, "no answer was given in a gap");
     assert_eq!(proxy.streams("/Wait"), 4, "something was asked again");
+}
+
+/// Nothing is closed or refused, and what the client sends arrives: only silence tells, and the frozen connection would swallow the next
+/// stream as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c06_a_frozen_direction_is_noticed_by_its_silence_and_left_for_a_new_connection() {
+    let alive_interval = ms(400);
+    let server =
+        TestServer::start_with(Kind::Memory, |c| c.grpc.alive_interval = alive_interval).await;
+    let proxy = TcpProxy::start(server.addr).await;
+    let settings = Settings::new().attempt_timeout(ms(500));
+    let client = settings.connect(&proxy.url()).expect("a URL");
+    let wait = client.wait("c06", OpenOptions::new()).await.expect("opens");
+    client.describe(wait.token()).await.expect("described");
+
+    let frozen = proxy.accepted();
+    assert_eq!(frozen, 2, "one connection for waits, one for calls");
+    proxy.set(Mode::FreezeOldReplies(frozen));
+    let begun = Instant::now();
+    // This goes the frozen way too, and is recorded all the same: its repeat on another connection says so.
+    let settled = soon("the resolve", client.resolve(wait.token(), "1")).await;
+    assert!(settled.expect("resolved").replayed);
+    assert_eq!(answer(&wait).await, "1");
+    let margin = Duration::from_secs(2);
+    assert!(begun.elapsed() < 2 * alive_interval + margin);
+    assert_eq!(proxy.accepted(), frozen + 2);
 }
 
 /// The whole way through `wait_for_external_event`: many cuts, and still one ask and one answer.

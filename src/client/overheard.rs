@@ -1,0 +1,216 @@
+//! A connection on which the client overhears whether its server asks for calm.
+//!
+//! A server that finds its client too busy ends the connection with GOAWAY and `ENHANCE_YOUR_CALM`. The HTTP/2 library keeps that
+//! to itself: the calls on the connection see a broken pipe. So the frames are read along, of which only the heads count.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// RFC 9113: the head of a frame, and what is known of GOAWAY.
+const HEAD_BYTES: usize = 9;
+const GOAWAY: u8 = 7;
+const ENHANCE_YOUR_CALM: u32 = 11;
+/// The last stream and the error code, before the text.
+const GOAWAY_FIXED_BYTES: usize = 8;
+/// More text than this is not kept.
+const TEXT_BYTES: usize = 256;
+
+/// What was overheard on the connections of one line.
+#[derive(Debug, Default)]
+pub(super) struct Scoldings(Mutex<Heard>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    count: u64,
+    text: String,
+}
+
+impl Scoldings {
+    /// How often a server asked for calm.
+    pub(super) fn count(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).count
+    }
+
+    /// What it said when it did so last, usually `too_many_pings`.
+    pub(super) fn text(&self) -> String {
+        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.text.clone()
+    }
+
+    pub(super) fn hear(&self, goaway: &[u8]) {
+        let Some((code, text)) = goaway[4..].split_first_chunk() else {
+            return;
+        };
+        if u32::from_be_bytes(*code) == ENHANCE_YOUR_CALM {
+            let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            heard.count += 1;
+            heard.text = String::from_utf8_lossy(text).into_owned();
+        }
+    }
+}
+
+/// Where in the server's frames a connection is.
+#[derive(Debug, Default)]
+struct Frames {
+    /// The head of the next frame, as far as it has arrived.
+    head: Vec<u8>,
+    /// Bytes left of the frame after its head.
+    left: usize,
+    /// What is kept of a GOAWAY.
+    goaway: Option<Vec<u8>>,
+}
+
+impl Frames {
+    fn read(&mut self, mut bytes: &[u8], scoldings: &Scoldings) {
+        while !bytes.is_empty() {
+            if self.left > 0 {
+                let (of_frame, rest) = bytes.split_at(self.left.min(bytes.len()));
+                self.left -= of_frame.len();
+                bytes = rest;
+                if let Some(goaway) = &mut self.goaway {
+                    let room = (GOAWAY_FIXED_BYTES + TEXT_BYTES).saturating_sub(goaway.len());
+                    goaway.extend_from_slice(&of_frame[..room.min(of_frame.len())]);
+                }
+                if self.left > 0 {
+                    return;
+                }
+            } else {
+                let missing = HEAD_BYTES - self.head.len();
+                let (of_head, rest) = bytes.split_at(missing.min(bytes.len()));
+                self.head.extend_from_slice(of_head);
+                bytes = rest;
+                let [a, b, c, kind, ..] = self.head[..] else {
+                    return;
+                };
+                if self.head.len() < HEAD_BYTES {
+                    return;
+                }
+                self.head.clear();
+                self.left = u32::from_be_bytes([0, a, b, c]) as usize;
+                self.goaway = (kind == GOAWAY).then(Vec::new);
+            }
+            if self.left == 0
+                && let Some(goaway) = self.goaway.take()
+                && goaway.len() >= GOAWAY_FIXED_BYTES
+            {
+                scoldings.hear(&goaway);
+            }
+        }
+    }
+}
+
+/// A connection whose incoming frames are read along.
+#[derive(Debug)]
+pub(super) struct Overheard<T> {
+    io: T,
+    frames: Frames,
+    scoldings: Arc<Scoldings>,
+}
+
+impl<T> Overheard<T> {
+    pub(super) fn new(io: T, scoldings: Arc<Scoldings>) -> Self {
+        Self {
+            io,
+            frames: Frames::default(),
+            scoldings,
+        }
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Overheard<T> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut this.io).poll_read(cx, buf))?;
+        this.frames.read(&buf.filled()[before..], &this.scoldings);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Overheard<T> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().io).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().io).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        [&length[1..], &[kind, 0, 0, 0, 0, 0], payload].concat()
+    }
+
+    fn goaway(code: u32, text: &[u8]) -> Vec<u8> {
+        let payload = [&i32::MAX.to_be_bytes()[..], &code.to_be_bytes(), text].concat();
+        frame(GOAWAY, &payload)
+    }
+
+    fn heard(bytes: &[u8], piece: usize) -> (u64, String) {
+        let (mut frames, scoldings) = (Frames::default(), Scoldings::default());
+        for piece in bytes.chunks(piece) {
+            frames.read(piece, &scoldings);
+        }
+        (scoldings.count(), scoldings.text())
+    }
+
+    #[test]
+    fn a_scolding_is_heard_wherever_the_bytes_are_divided() {
+        // Data that looks like a scolding is data.
+        let data = frame(0, &goaway(ENHANCE_YOUR_CALM, b"in a payload"));
+        let scolding = goaway(ENHANCE_YOUR_CALM, b"too_many_pings");
+        let bytes = [frame(4, b""), data, frame(6, &[0; 8]), scolding].concat();
+        for piece in 1..=bytes.len() {
+            assert_eq!(heard(&bytes, piece), (1, "too_many_pings".to_owned()));
+        }
+    }
+
+    #[test]
+    fn other_ends_are_no_scolding() {
+        let short = frame(GOAWAY, &[0, 0, 0]);
+        let bytes = [goaway(0, b""), goaway(2, b"x"), short, frame(GOAWAY, b"")].concat();
+        assert_eq!(heard(&bytes, 5).0, 0);
+    }
+
+    #[test]
+    fn of_a_long_text_the_beginning_is_kept() {
+        let bytes = goaway(ENHANCE_YOUR_CALM, &[b'x'; 100_000]);
+        let (count, text) = heard(&[bytes.clone(), bytes].concat(), 1000);
+        assert_eq!((count, text.len()), (2, TEXT_BYTES));
+    }
+}
