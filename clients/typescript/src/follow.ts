@@ -108,6 +108,8 @@ export class Follower {
   readonly #stop: Stop;
   /** The wait's outcome. Rejects if it cannot be known: the broker refused, or the following was stopped. */
   readonly outcome: Promise<Outcome>;
+  /** Whether there is nothing more to come. */
+  over = false;
   /** Whether a stream is attached now. */
   attached = true;
   /** How many times the wait was attached to again. */
@@ -125,6 +127,7 @@ export class Follower {
     this.#stop = stop;
     this.outcome = this.#follow(attached).finally(() => {
       this.attached = false;
+      this.over = true;
       stop.release();
       this.#tell();
     });

@@ -217,10 +217,15 @@ function callOptions(options: CallOptions): { deadline?: Date } {
   return options.deadline === undefined ? {} : { deadline: options.deadline };
 }
 
+// What grpc-js makes of HTTP/2's ENHANCE_YOUR_CALM, whether it ended a stream or the whole connection.
+const CALM_DETAILS = "Bandwidth exhausted or memory limit exceeded";
+const CALM = "the server ended the connection with ENHANCE_YOUR_CALM";
+
 /** Reads a status with its details. */
 export function refusal(status: Pick<StatusObject, "code" | "details" | "metadata">): Refusal {
   const code = (Status[status.code] ?? "UNKNOWN") as StatusCode;
-  const found: { -readonly [K in keyof Refusal]: Refusal[K] } = localRefusal(code, status.details || code);
+  const message = status.details === CALM_DETAILS ? CALM : status.details || code;
+  const found: { -readonly [K in keyof Refusal]: Refusal[K] } = localRefusal(code, message);
   const [bytes] = status.metadata.get("grpc-status-details-bin");
   for (const detail of details(bytes)) {
     const info = anyUnpack(detail, ErrorInfoSchema);

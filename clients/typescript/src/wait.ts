@@ -72,17 +72,14 @@ export class Wait implements AsyncDisposable {
 
   /** Each change of `decided`, beginning with what is known now, until the wait has its outcome or is detached from. */
   async *progress(): AsyncGenerator<Decided, void, undefined> {
-    let over = false;
-    const end = () => {
-      over = true;
-    };
-    this.#follower.outcome.then(end, end);
     let told: Decided | undefined;
-    while (!over) {
-      const { news } = this.#follower;
+    for (;;) {
+      const { news, over } = this.#follower;
       if (this.decided !== undefined && this.decided !== told) {
         told = this.decided;
         yield told;
+      } else if (over) {
+        return;
       } else {
         await news;
       }

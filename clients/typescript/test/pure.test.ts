@@ -1,0 +1,184 @@
+// What needs no broker.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { inspect } from "node:util";
+
+import { create, toBinary } from "@bufbuild/protobuf";
+import { anyPack, timestampFromDate } from "@bufbuild/protobuf/wkt";
+import { Metadata, status } from "@grpc/grpc-js";
+import { resolveRequest } from "../src/answer.js";
+import { bound, jittered } from "../src/backoff.js";
+import { isPassing, ProtocolError, Refused, type StatusCode } from "../src/errors.js";
+import { OutcomeSchema, Wait_State, type Outcome as WireOutcome } from "../src/gen/abeyance/v1/wait_pb.js";
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema, StatusSchema } from "../src/gen/google/rpc/details_pb.js";
+import { refusal } from "../src/grpc.js";
+import { AbeyanceClient, DeferredToolResults, Question } from "../src/index.js";
+import { uuidv7, waitRequest } from "../src/options.js";
+import { outcomeFromWire } from "../src/outcome.js";
+import { questionFromWire, questionToWire } from "../src/question.js";
+import { resultsFromWire, resultsToWire } from "../src/results.js";
+import { length, toDuration } from "../src/time.js";
+
+test("delays double up to the cap and are spread over all of their bound", () => {
+  const backoff = { baseMs: 250, capMs: 30_000 };
+  const bounds = Array.from({ length: 9 }, (_, n) => bound(backoff, n));
+  assert.deepEqual(bounds, [250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
+  assert.equal(bound(backoff, 5000), 30_000);
+  const delays = Array.from({ length: 2000 }, () => jittered(backoff, 7));
+  assert.ok(delays.every((delay) => delay >= 0 && delay < 30_000));
+  assert.ok(Math.min(...delays) < 1500 && Math.max(...delays) > 28_500);
+});
+
+test("a target is checked before anything connects", () => {
+  for (const target of [
+    "127.0.0.1:2239",
+    "http://localhost:1",
+    "http://localhost",
+    "[::1]:1",
+    "http://[::1]:1/",
+    "a.b",
+  ]) {
+    new AbeyanceClient(target);
+  }
+  for (const target of ["https://a:1", "ftp://a:1", "http://a:1/b", "", "a b", "http://", "a:b", "unix:/x", "u@a:1"]) {
+    assert.throws(() => new AbeyanceClient(target), TypeError, target);
+  }
+  for (const settings of [{ attachWindowMs: 3_600_001 }, { patienceMs: -1 }, { attemptTimeoutMs: Number.NaN }]) {
+    assert.throws(() => new AbeyanceClient("a:1", settings), RangeError);
+  }
+});
+
+test("only a clear verdict ends the trying", () => {
+  const passing = (code: StatusCode) => isPassing({ code, message: "", metadata: {}, violations: [] });
+  const cuts = [
+    "CANCELLED",
+    "UNKNOWN",
+    "DEADLINE_EXCEEDED",
+    "RESOURCE_EXHAUSTED",
+    "ABORTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+  ];
+  const codes = Object.keys(status).filter((name) => Number.isNaN(Number(name)) && name !== "OK") as StatusCode[];
+  assert.deepEqual(codes.filter(passing).sort(), cuts.sort());
+});
+
+test("the details of a status are decoded, and what cannot be read is left out", () => {
+  const details = [
+    anyPack(ErrorInfoSchema, create(ErrorInfoSchema, { reason: "INVALID_JSON", metadata: { wait_id: "w" } })),
+    anyPack(
+      BadRequestSchema,
+      create(BadRequestSchema, { fieldViolations: [{ field: "payload_json", description: "line 1" }] }),
+    ),
+    anyPack(RetryInfoSchema, create(RetryInfoSchema, { retryDelay: toDuration(1500) })),
+  ];
+  const metadata = new Metadata();
+  metadata.set("grpc-status-details-bin", Buffer.from(toBinary(StatusSchema, create(StatusSchema, { details }))));
+  const error = new Refused(refusal({ code: status.INVALID_ARGUMENT, details: "refused", metadata }));
+  assert.deepEqual(
+    [error.name, error.message, error.code, error.reason, error.metadata, error.violations, error.retryDelayMs],
+    [
+      "Refused",
+      "refused (INVALID_JSON)",
+      "INVALID_ARGUMENT",
+      "INVALID_JSON",
+      { wait_id: "w" },
+      [{ field: "payload_json", description: "line 1" }],
+      1500,
+    ],
+  );
+  metadata.set("grpc-status-details-bin", Buffer.from([0xff]));
+  const cut = refusal({ code: status.UNAVAILABLE, details: "", metadata });
+  assert.deepEqual([cut.code, cut.message, cut.reason], ["UNAVAILABLE", "UNAVAILABLE", undefined]);
+});
+
+test("every open has its own request id and always says how long", () => {
+  const [one, two] = [waitRequest("n", { key: "k" }), waitRequest("n", { key: "k" })];
+  assert.match(one.requestId, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  assert.notEqual(one.requestId, two.requestId);
+  assert.deepEqual(one.spec, two.spec);
+  assert.equal(one.spec?.expiry.case, "noTimeout");
+  const [earlier, later] = [uuidv7(), uuidv7()];
+  assert.ok(earlier.slice(0, 13) <= later.slice(0, 13));
+  assert.equal(waitRequest("n", { requestId: "mine" }).requestId, "mine");
+});
+
+test("C16: sixty days stay sixty days, and lengths keep what they can", () => {
+  const days = 60 * 86_400_000;
+  const { expiry } = waitRequest("n", { timeoutMs: days }).spec ?? assert.fail();
+  assert.equal(expiry.case === "timeout" && length(expiry.value), days);
+  for (const ms of [0.001, 1, 999.999, 1000, 366 * 86_400_000]) {
+    assert.equal(length(toDuration(ms)), ms);
+  }
+  assert.throws(() => toDuration(Number.POSITIVE_INFINITY), RangeError);
+  assert.equal(length(toDuration(-5)), 0);
+});
+
+test("an answer is exact text, a value or decisions, and never nothing", () => {
+  const json = (answer: Parameters<typeof resolveRequest>[1]) => resolveRequest("t", answer, {}).answer.value;
+  assert.equal(json({ payloadJson: '{ "n": 9007199254740993 }' }), '{ "n": 9007199254740993 }');
+  assert.equal(json({ value: null }), "null");
+  assert.equal(json({ value: "5" }), '"5"');
+  assert.throws(() => json({ value: undefined }), TypeError);
+  assert.throws(() => json({ value: 1n }), TypeError);
+});
+
+test("questions and decisions survive the wire", () => {
+  for (const question of [
+    Question.freeJson('{ "n": 1.0 }'),
+    Question.form({ message: "How many?", payload: [1], schema: true }),
+    Question.form({}),
+    Question.toolCallsJson("{}", { mayLeavePending: true }),
+    Question.toolCalls([
+      { toolCallId: "a", toolName: "t", kind: "approval", args: { n: 1 }, description: "why" },
+      { toolCallId: "b", toolName: "t", kind: "external", argsJson: '{"n":1.0}', metadataJson: "{}" },
+      { toolCallId: "c", toolName: "t", kind: "question" },
+    ]),
+    { kind: "other" } as const,
+  ]) {
+    assert.deepEqual(questionFromWire(questionToWire(question)), question);
+  }
+  const results = new DeferredToolResults()
+    .approve("a")
+    .approve("b", { amount: 100 })
+    .deny("c", "")
+    .deny("d")
+    .approval("e", { kind: "other" })
+    .value("f", { kind: "tool-failed" })
+    .result("g", { kind: "return", returnValueJson: "1.0", contentJson: '"seen"', tools: ["t"] })
+    .failed("h", "broken")
+    .retry("i", "again")
+    .result("j", { kind: "other" });
+  results.metadataJson.set("a", "{}");
+  results.answeredBy.set("c", "alice");
+  assert.deepEqual(resultsFromWire(resultsToWire(results)), results);
+  assert.deepEqual(
+    ["a", "b", "c", "d", "e", "z"].map((id) => results.isApproved(id)),
+    [true, true, false, false, false, false],
+  );
+  const rest = results.without("a");
+  assert.ok(rest && !rest.approvals.has("a") && !rest.metadataJson.has("a") && rest.answeredBy.has("c"));
+  assert.equal(rest.without("a"), undefined);
+});
+
+test("empty arguments are sent as what they are and not as none", () => {
+  const sent = resultsToWire(new DeferredToolResults().approval("a", { kind: "approved", overrideArgsJson: "" }));
+  const decision = sent.approvals.a?.decision;
+  assert.ok(decision?.case === "approved" && decision.value.overrideArgsJson !== "");
+});
+
+test("an outcome that is not known is no answer", () => {
+  const settleTime = timestampFromDate(new Date());
+  const outcome = (state: Wait_State, result?: WireOutcome["result"]) =>
+    outcomeFromWire(create(OutcomeSchema, { waitId: "w", settleTime, state, ...(result && { result }) }));
+  assert.throws(() => outcome(Wait_State.RESOLVED), ProtocolError);
+  const failed = { case: "failed", value: { reason: "r" } } as WireOutcome["result"];
+  assert.throws(() => outcome(Wait_State.RESOLVED, failed), ProtocolError);
+  assert.throws(() => outcome(Wait_State.UNSPECIFIED, failed), ProtocolError);
+  assert.equal(outcome(Wait_State.FAILED, failed).state, "failed");
+});
+
+test("a client's settings hold no secret and are shown without noise", () => {
+  assert.equal(inspect(new AbeyanceClient("a:1")), "AbeyanceClient {}");
+});
