@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -17,6 +19,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, Tool
 
+from abeyance import AbeyanceClient
 from abeyance.pydantic_ai import AbeyanceWaiter
 
 REQUESTS = TypeAdapter(DeferredToolRequests)
@@ -147,3 +150,20 @@ def start(waiter: AbeyanceWaiter, agent: Any, **options: Any) -> asyncio.Task[An
                 return (await agent.run("go", **options)).output
 
     return asyncio.create_task(run())
+
+
+async def marked(client: AbeyanceClient, token: str) -> None:
+    """Returns once the wait is known to be asked."""
+    wait_id = (await client.describe(token)).wait_id
+    async with asyncio.timeout(20):
+        async for event in client.watch():
+            if event.wait is not None and event.wait.wait_id == wait_id and event.wait.ask_time is not None:
+                return
+
+
+def pages_programs() -> dict[str, str]:
+    """The programs of docs/pydantic-ai.md, by the file that each is titled with. Fails for code that has no title."""
+    page = (Path(__file__).parents[1] / "docs/pydantic-ai.md").read_text()
+    programs = dict(re.findall(r'^```python title="(\w+\.py)"\n(.*?)^```$', page, re.DOTALL | re.MULTILINE))
+    assert 2 * len(programs) == page.count("```"), "code without a title would not be run"
+    return programs

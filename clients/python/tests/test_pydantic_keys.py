@@ -25,7 +25,7 @@ from abeyance.pydantic_ai._keys import calls_digest
 from abeyance.pydantic_ai._output_types import may_leave_pending
 
 from .broker import Broker
-from .pydantic_agents import Inbox, refunds, start
+from .pydantic_agents import Inbox, marked, refunds, start
 
 BOTH = pytest.mark.parametrize("capability", [LibraryRequestInput, RequestInput])
 
@@ -279,12 +279,3 @@ def test_the_digest_of_calls() -> None:
 def test_it_reads_output_types_as_the_library_does(output_type: Any) -> None:
     agent: Agent[None, Any] = Agent(TestModel(), output_type=output_type)
     assert may_leave_pending(agent.output_type) == agent._output_schema.allows_deferred_tools
-
-
-async def marked(client: AbeyanceClient, token: str) -> None:
-    """Returns once the wait is known to be asked."""
-    wait_id = (await client.describe(token)).wait_id
-    async with asyncio.timeout(20):
-        async for event in client.watch():
-            if event.wait is not None and event.wait.wait_id == wait_id and event.wait.ask_time is not None:
-                return
