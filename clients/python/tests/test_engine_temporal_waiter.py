@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -14,10 +16,12 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.external_events import external_event_scope, wait_for_external_event
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.testing import ActivityEnvironment
 from temporalio.worker import Replayer, Worker
 
 from abeyance import AbeyanceClient, State
 from abeyance.temporal import AbeyanceActivities, TemporalWaiter
+from abeyance.temporal._wire import TokenRequest
 
 from .broker import Broker
 from .engines.process import PATIENCE
@@ -67,11 +71,12 @@ async def _soon(awaitable: Any) -> Any:
     return await asyncio.wait_for(awaitable, PATIENCE)
 
 
+@pytest.mark.parametrize("waiters", [1, 2])
 async def test_waits_of_one_name_are_told_apart_and_a_replay_agrees(
-    messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any
+    messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any, waiters: int
 ) -> None:
     async with waits():
-        workflow = await start(names=("approve", "approve"))
+        workflow = await start(names=("approve", "approve"), waiters=waiters)
         for answer in (9007199254740993, {"kind": "tool-return", "text": "🙂"}):
             await client.resolve(await _soon(messenger.tokens.get()), answer)
         assert await _soon(workflow.result()) == [9007199254740993, {"kind": "tool-return", "text": "🙂"}]
@@ -115,20 +120,16 @@ async def test_a_failed_ask_ends_the_run_and_leaves_its_wait_to_be_asked(
 
 async def test_an_end_without_an_answer_is_told_as_such(messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any) -> None:
     async with waits():
-        expired = await start(timeout_ms=1500)
         failed = await start(key="order-7")
-        tokens = [await _soon(messenger.tokens.get()) for _ in range(2)]
-        [token] = [token for token in tokens if (await client.describe(token)).key == "order-7/approve/0"]
-        await client.fail(token, "No budget.")
+        await client.fail(await _soon(messenger.tokens.get()), "No budget.")
         assert await _soon(failed.result()) == ["No budget."]
-        assert await _soon(expired.result()) == ["No resolution arrived within 0:00:01.500000."]
         # Whoever comes later is told the same.
         assert await _soon((await start(key="order-7")).result()) == ["No budget."]
+        expired = await start(timeout_ms=1500)
+        assert await _soon(expired.result()) == ["No resolution arrived within 0:00:01.500000."]
 
 
-async def test_a_refusal_of_the_broker_fails_the_workflow(
-    messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any
-) -> None:
+async def test_a_refusal_of_the_broker_fails_the_workflow(messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any) -> None:
     async with waits():
         with pytest.raises(WorkflowFailureError) as failure:
             await _soon((await start(key="k" * 513)).result())
@@ -148,6 +149,21 @@ async def test_a_wait_moves_to_another_worker_and_through_a_restart_of_the_broke
         broker.start()
         await client.resolve(token, "yes")
         assert await _soon(workflow.result()) == ["yes"]
+
+
+async def test_an_attached_activity_sends_heartbeats_and_lets_go_when_it_is_cancelled(client: AbeyanceClient) -> None:
+    environment = ActivityEnvironment()
+    environment.info = replace(environment.default_info(), heartbeat_timeout=timedelta(milliseconds=300))
+    beats = asyncio.Semaphore(0)
+    environment.on_heartbeat = lambda *details: beats.release()
+    token = (await client.open("approve", timeout=600)).opened.token
+    attached = asyncio.create_task(environment.run(AbeyanceActivities(client).attach, TokenRequest(token)))
+    for _ in range(3):
+        await _soon(beats.acquire())
+    environment.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await _soon(attached)
+    assert (await client.describe(token)).state is State.PENDING
 
 
 async def test_the_waiter_for_plain_runs_refuses_in_a_workflow(messenger: Messenger, server: Client, queue: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import cycle
 from typing import Any
 
 from temporalio import activity, workflow
@@ -28,6 +29,8 @@ class Plan:
     key: str | None = None
     names: tuple[str, ...] = ("approve",)
     """Its waits, one after the other."""
+    waiters: int = 1
+    """How many waiters take turns."""
     timeout_ms: int = 600_000
 
 
@@ -76,12 +79,12 @@ class Waits:
 
     @workflow.run
     async def run(self, plan: Plan) -> list[Any]:
-        waiter = TemporalWaiter(plan.key, task_queue=plan.waits, heartbeat_timeout=timedelta(seconds=2))
+        waiters = [TemporalWaiter(plan.key, task_queue=plan.waits, heartbeat_timeout=timedelta(seconds=2)) for _ in range(plan.waiters)]
+        timeout = timedelta(milliseconds=plan.timeout_ms)
         answers: list[Any] = []
-        with external_event_scope(waiter):
-            for name in plan.names:
+        for name, waiter in zip(plan.names, cycle(waiters), strict=False):
+            with external_event_scope(waiter):
                 try:
-                    timeout = timedelta(milliseconds=plan.timeout_ms)
                     answers.append(await wait_for_external_event(name, ask=_ASKS[plan.ask], timeout=timeout))
                 except ExternalEventError as error:
                     answers.append(str(error))

@@ -64,9 +64,9 @@ class TemporalWaiter(ExternalEventWaiter):
         heartbeat_timeout: timedelta = timedelta(seconds=30),
     ) -> None:
         """Args:
-        key: Begins the keys of all waits of this run. `None`: the workflow's id and run id, so that a workflow that is started,
-            retried or continued under the same id does not meet the waits of an earlier run. The broker takes keys of up to 512
-            characters, with the wait's name and some 50 more in them: give one of your own where workflow ids are longer.
+        key: Begins the keys of all waits of this run, up to about 200 characters. `None`: the workflow's id and a random number that
+            only this run has, so that a workflow that is started, retried or continued under the same id does not meet the waits of
+            an earlier one.
         task_queue: Where a worker serves `AbeyanceActivities`. One of its own: each wait holds a slot there.
         namespace: The broker's namespace. `None`: the broker's default.
         labels: Labels of the waits.
@@ -104,12 +104,13 @@ class TemporalWaiter(ExternalEventWaiter):
         return json.loads(ended.payload_json)
 
     def _request(self, name: str, timeout: timedelta | None) -> OpenRequest:
-        info = workflow.info()
-        key = self._key if self._key is not None else f"{info.workflow_id}/{info.run_id}"
+        if self._key is None:
+            # Drawn from the workflow's own random numbers: a replay draws the same.
+            self._key = f"{workflow.info().workflow_id}/{workflow.uuid4()}"
         calls = take()
         request = OpenRequest(
             name=name,
-            key=external_key(key, name, self._waits[name]) if calls is None else calls.key(key, name),
+            key=external_key(self._key, name, self._waits[name]) if calls is None else calls.key(self._key, name),
             namespace=self._namespace,
             timeout_us=None if timeout is None else timeout // timedelta(microseconds=1),
             labels=self._labels,
