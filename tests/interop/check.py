@@ -43,7 +43,7 @@ def normal(results: dict[str, Any]) -> dict[str, Any]:
         kept = {}
         for key, inner in value.items():
             stays = key == "message" and within == "denied"
-            if stays and inner is None or not stays and inner in ("", [], None):
+            if inner is None or (not stays and inner in ("", [])):
                 continue
             kept[key] = tidy(inner, key)
         return kept

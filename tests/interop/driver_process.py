@@ -80,9 +80,10 @@ class Driver:
             self.asked.pop(number, None)
         if "error" in line:
             raise Refused(op, line["error"])
-        if not isinstance(line.get("ok"), dict):
+        ok = line.get("ok")
+        if not isinstance(ok, dict):
             raise Wrong(f"{self.name}: neither ok nor error: {short(line)}")
-        return line["ok"]
+        return ok
 
     async def stop(self) -> None:
         """Ends its input and waits. Raises `Wrong` if it does not end with 0 by itself."""

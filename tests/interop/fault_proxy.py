@@ -3,18 +3,19 @@
 
     fault_proxy.py --target 127.0.0.1:2239 [--listen 127.0.0.1:0] [--scold-after SECONDS]
 
-Its first line on standard output is {"listen": "127.0.0.1:PORT"}; then one JSON line for each event: {"event": "connection", "n": 1, "at": 0.02},
-where `n` counts connections and `at` is in seconds since the start; "scolded", "frozen" and "cut" likewise, "done" when a command was carried out.
+Its first line on standard output is {"listen": "127.0.0.1:PORT"}; then one JSON line for each event:
+{"event": "connection", "n": 1, "at": 0.02}, where `n` counts connections and `at` is in seconds since the start; "scolded", "frozen" and
+"cut" likewise, "done" when a command was carried out.
 
 Commands, a line each on standard input:
 
-    freeze    nothing more reaches the client on the connections that are open now; nothing is closed or refused, and what the client sends is
-              still forwarded. Connections made later pass.
+    freeze    nothing more reaches the client on the connections that are open now; nothing is closed or refused, and what the client
+              sends is still forwarded. Connections made later pass.
     cut       resets all open connections.
     calm      no more scolding.
 
-With --scold-after, each connection gets a GOAWAY frame with ENHANCE_YOUR_CALM and the debug data `too_many_pings` after so many seconds and is then
-closed, as a server does whose client pings too often. It ends at the end of its input.
+With --scold-after, each connection gets a GOAWAY frame with ENHANCE_YOUR_CALM and the debug data `too_many_pings` after so many seconds
+and is then closed, as a server does whose client pings too often. It ends at the end of its input.
 """
 
 import argparse

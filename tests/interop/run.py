@@ -7,10 +7,8 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 from check import Wrong
 from driver_process import Driver, Refused

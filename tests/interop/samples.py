@@ -62,9 +62,7 @@ RESULTS: dict[str, Any] = {
         "value": {"returnValueJson": '{"status": "shipped", "n": 1e2}'},
         # An object that looks like a failure and is data.
         "looks_tagged": {"returnValueJson": '{"kind": "tool-failed"}'},
-        "tool_return": {
-            "toolReturn": {"returnValueJson": "1.0", "contentJson": '"seen"', "metadataJson": "[ 1]", "tools": ["more"]}
-        },
+        "tool_return": {"toolReturn": {"returnValueJson": "1.0", "contentJson": '"seen"', "metadataJson": "[ 1]", "tools": ["more"]}},
         "failed": {"failed": {"message": "broken"}},
         "retry": {"retry": {"message": "again"}},
         "answer": {"returnValueJson": '"42"'},

@@ -57,7 +57,8 @@ async def results_there(pair: Pair, wait: Opened) -> None:
 @scenario("open, hand over, mark asked, resolve: the JSON arrives byte for byte")
 async def resolve(pair: Pair) -> None:
     wait = await pair.open(question={"freeJson": '{"text" : "Refund?"}'}, labels={"team": "füße 🦶"})
-    waiting = pair.begin(pair.outcome(wait, "RESOLVED", payload_json=samples.SPACED, answered_by="alice", reattached=0))
+    expected = {"payload_json": samples.SPACED, "answered_by": "alice", "reattached": 0}
+    waiting = pair.begin(pair.outcome(wait, "RESOLVED", **expected))
     await pair.worker.ask("mark_asked", token=wait.token)
     described = await pair.resolver.ask("describe", token=wait.token)
     fields("describe", described, state="PENDING", name=wait.name, timeout_ms=5 * MINUTE, timeout_source="TIMEOUT")
@@ -83,7 +84,8 @@ async def json_results(pair: Pair) -> None:
 @scenario("two resolvers decide a call each; calls that may stay pending are left so")
 async def partial_answers(pair: Pair) -> None:
     wait = await pair.open(question={"deferred": {"calls": samples.CALLS[:2]}})
-    first, second = ({"approvals": {call["toolCallId"]: {"approved": {}}}} for call in samples.CALLS[:2])
+    first: dict[str, Any] = {"approvals": {"approve": {"approved": {}}}}
+    second: dict[str, Any] = {"approvals": {"override": {"approved": {}}}}
     for replayed in (False, True):
         answer = await pair.resolver.ask("resolve", token=wait.token, results=first, partial=True, answered_by="alice")
         fields("the first decision", answer, state="PENDING", replayed=replayed)
@@ -93,8 +95,7 @@ async def partial_answers(pair: Pair) -> None:
     answer = await pair.worker.ask("resolve", token=wait.token, results=second, partial=True, answered_by="bob")
     fields("the second decision", answer, state="RESOLVED", replayed=False)
     outcome = await pair.outcome(wait, "RESOLVED")
-    decided_by = dict(zip((call["toolCallId"] for call in samples.CALLS), ("alice", "bob"), strict=False))
-    both = {"approvals": first["approvals"] | second["approvals"], "answeredBy": decided_by}
+    both = {"approvals": first["approvals"] | second["approvals"], "answeredBy": {"approve": "alice", "override": "bob"}}
     equal("outcome.results", normal(outcome["results"]), both)
 
     lenient = await pair.open(question={"deferred": {"calls": samples.CALLS[:2], "mayLeavePending": True}})
@@ -117,7 +118,7 @@ async def fail(pair: Pair) -> None:
 @scenario("tool calls that end without an answer are denied; what was decided before stays")
 async def denial_on_fail(pair: Pair) -> None:
     wait = await pair.open(question={"deferred": {"calls": samples.CALLS}})
-    decided = {"approvals": {"approve": {"approved": {}}}}
+    decided: dict[str, Any] = {"approvals": {"approve": {"approved": {}}}}
     await pair.resolver.ask("resolve", token=wait.token, results=decided, partial=True)
     await pair.resolver.ask("fail", token=wait.token, reason="nobody is in")
     outcome = await pair.outcome(wait, "FAILED", reason="nobody is in")

@@ -72,9 +72,7 @@ class Proxy:
     @classmethod
     async def start(cls, script: str, target: str, *options: str, python: Path | str = sys.executable) -> "Proxy":
         pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            python, HERE / script, f"--target={target}", *options, stdin=pipe, stdout=pipe
-        )
+        process = await asyncio.create_subprocess_exec(python, HERE / script, f"--target={target}", *options, stdin=pipe, stdout=pipe)
         assert process.stdout is not None
         async with asyncio.timeout(START_SECONDS):
             line = await process.stdout.readline()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A driver that tells one lie: what an honest driver answers, with the answers to one operation changed.
 
-    lying_driver.py HONEST_DRIVER LIE
+lying_driver.py HONEST_DRIVER LIE
 """
 
 import json
@@ -17,7 +17,8 @@ def main() -> int:
     honest, name = sys.argv[1:]
     lie = LIES.get(name)
     driver = subprocess.Popen([honest], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert driver.stdin is not None and driver.stdout is not None
+    requests, answers = driver.stdin, driver.stdout
+    assert requests is not None and answers is not None
     ops: dict[int, str] = {}
     speaking = threading.Lock()
 
@@ -35,13 +36,13 @@ def main() -> int:
                 LIES[name].change(answer)
                 say(answer)
             else:
-                driver.stdin.write(line)
-                driver.stdin.flush()
-        driver.stdin.close()
+                requests.write(line)
+                requests.flush()
+        requests.close()
 
     threading.Thread(target=pass_requests, daemon=True).start()
     try:
-        for line in driver.stdout:
+        for line in answers:
             answer = json.loads(line)
             if lie is not None and ops.pop(answer.get("id", -1), None) == lie.op:
                 lie.change(answer)

@@ -2,7 +2,7 @@
 """Proves that the runner can fail: an honest driver passes every scenario, and one that lies fails each scenario that its lie concerns, for
 the reason that it should.
 
-    selftest/run.py --broker target/debug/abeyance --driver target/interop/rust
+    selftest/selftest.py --broker target/debug/abeyance --driver target/interop/rust
 """
 
 import argparse
@@ -17,8 +17,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from lies import LIES  # noqa: E402
 from language_cases import CASES  # noqa: E402
+from lies import LIES  # noqa: E402
 from scenarios import SCENARIOS  # noqa: E402
 
 RUN_SECONDS = 240.0
@@ -71,9 +71,7 @@ async def check(args: argparse.Namespace) -> int:
     unproven = (SCENARIOS | CASES).keys() - {scenario for _, scenario in lies}
     faults = [f"no lie proves that {scenario} can fail" for scenario in sorted(unproven)]
     turn = asyncio.Semaphore(args.jobs)
-    told = await asyncio.gather(
-        *(honest(args, turn, scenario) for scenario in SCENARIOS), *(lying(args, turn, *each) for each in lies)
-    )
+    told = await asyncio.gather(*(honest(args, turn, scenario) for scenario in SCENARIOS), *(lying(args, turn, *each) for each in lies))
     faults += [fault for each in told for fault in each]
     for fault in faults:
         print(f"\n{fault}")
