@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pydantic
 import pytest
 from google.adk.agents import LlmAgent
-from google.adk.events import RequestInput
+from google.adk.errors import StaleSessionError
+from google.adk.events import Event, RequestInput
 from google.adk.models import BaseLlm, LlmResponse
+from google.adk.runners import Runner
+from google.adk.sessions import Session
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.adk.tools import request_input
 from google.adk.workflow import START, Workflow, node
 from google.genai import types
@@ -333,3 +338,57 @@ async def test_an_unknown_session_is_said_to_be_unknown(client: AbeyanceClient) 
     run = await adk.runner(adk.one_question(adk.Seen()), users=[])
     with pytest.raises(ValueError, match="not known"):
         await adk.finish(InputWaits(client, run, adk.Person().ask))
+
+
+@pytest.mark.parametrize("late", ["before it reads the session", "before it writes the answer"])
+async def test_of_two_processes_that_follow_a_session_one_resumes_it(client: AbeyanceClient, tmp_path: Path, late: str) -> None:
+    """The slower one has seen that the question is open, and is held up until the faster one is done."""
+    slow, fast_is_done = asyncio.Event(), asyncio.Event()
+
+    class LateRunner(Runner):
+        async def run_async(self, **options: Any) -> Any:  # type: ignore[override]
+            if late == "before it reads the session":
+                slow.set()
+                await fast_is_done.wait()
+            async for event in super().run_async(**options):
+                yield event
+
+    class LateSessions(SqliteSessionService):
+        async def append_event(self, session: Session, event: Event) -> Event:
+            if late == "before it writes the answer":
+                slow.set()
+                await fast_is_done.wait()
+            return await super().append_event(session, event)
+
+    seen, person = adk.Seen(), adk.Person()
+    workflow = adk.one_question(seen)
+    faster = await adk.runner(workflow, adk.sqlite(tmp_path))
+    await adk.begin(faster)
+    slower = LateRunner(app_name=adk.APP, node=workflow, session_service=LateSessions(str(tmp_path / "sessions.db")))
+    behind = asyncio.create_task(adk.finish(InputWaits(client, slower, person.ask, timeout=60)))
+    await client.resolve(await person.token(), "once")
+    await asyncio.wait_for(slow.wait(), 30)
+    ahead = await adk.finish(InputWaits(client, faster, person.ask, timeout=60))
+    fast_is_done.set()
+    assert adk.output(ahead) == "once"
+    assert await asyncio.wait_for(behind, 30) == []
+    assert seen.values == ["once"]
+    assert len(await adk.responses(faster)) == 1
+
+
+async def test_a_resume_that_fails_after_its_answer_was_written_is_not_taken_for_somebody_elses(
+    client: AbeyanceClient, tmp_path: Path
+) -> None:
+    sessions = adk.sqlite(tmp_path)
+
+    @node(name="interfere")
+    async def interfere(node_input: Any) -> Event:
+        kept = await adk.session(run)
+        await sessions.append_event(kept, Event(author="somebody", invocation_id="another"))
+        return Event(output=node_input)
+
+    run = await adk.runner(Workflow(name="cut", edges=[(START, adk.asker("q"), interfere)]), sessions)
+    waits = InputWaits(client, run, lambda *_: Answered("known"), timeout=60)
+    with pytest.raises(StaleSessionError):
+        await adk.finish(waits, start=True)
+    assert len(await adk.responses(run)) == 1

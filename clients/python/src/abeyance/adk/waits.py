@@ -22,6 +22,7 @@ from ..external import Answered, Ticket
 from ..outcome import Answer
 from .answers import function_response, refuse_misfit, refuse_unreadable, refuse_unreadable_schema
 from .inputs import PendingInput, abandoned_inputs, pending_inputs
+from .once import Resumes
 
 __all__ = ["Ask", "InputWaits", "Unanswered"]
 
@@ -56,8 +57,9 @@ class InputWaits:
     user, the session, the invocation, the interrupt id and the number of answers that id has: a process that is
     started again meets the same waits, asks nobody twice, and resumes with what was answered meanwhile.
 
-    Make one for a runner and keep it. In one process a session is resumed by one run at a time; in several processes
-    at once let only one run a session, as ADK itself demands. Waits are left open when a run is cancelled or its
+    Make one for a runner and keep it: a session is resumed by one run at a time. Where two processes follow one session,
+    one of them resumes it with an answer and the other sees that it did, given a session service that refuses to change
+    a session that is not as it was read (those with a database do). Waits are left open when a run is cancelled or its
     process ends.
     """
 
@@ -84,6 +86,7 @@ class InputWaits:
         """
         self._client = client
         self._runner = runner
+        self._resumes = Resumes(runner)
         self._ask = ask
         self._unanswered = unanswered
         self._name = name
@@ -120,7 +123,13 @@ class InputWaits:
         async with self._shared(user_id, session_id) as shared:
             if new_message is not None:
                 async with shared.alone:
-                    run = self._run(user_id, session_id, new_message, run_config, state_delta)
+                    run = self._runner.run_async(
+                        user_id=user_id,
+                        session_id=session_id,
+                        new_message=new_message,
+                        state_delta=state_delta,
+                        run_config=run_config,
+                    )
                     async with contextlib.aclosing(run):
                         async for event in run:
                             yield event
@@ -130,9 +139,10 @@ class InputWaits:
                     session = await self._session(user_id, session_id)
                     await self._withdraw(session, withdrawn)
                     pending = pending_inputs(session)
-                    response = await self._response(pending, shared.followed)
-                    if response is not None:
-                        run = self._run(user_id, session_id, response, run_config)
+                    decided = _decided(pending, shared.followed)
+                    if decided:
+                        message = await self._message(decided, shared.followed)
+                        run = self._resumes.run(user_id, session_id, message, decided, run_config)
                         async with contextlib.aclosing(run):
                             async for event in run:
                                 yield event
@@ -154,22 +164,6 @@ class InputWaits:
                 for task in shared.followed.values():
                     task.cancel()
                 await asyncio.gather(*shared.followed.values(), return_exceptions=True)
-
-    def _run(
-        self,
-        user_id: str,
-        session_id: str,
-        message: types.Content,
-        run_config: RunConfig | None,
-        state_delta: dict[str, Any] | None = None,
-    ) -> AsyncGenerator[Event, None]:
-        return self._runner.run_async(
-            user_id=user_id,
-            session_id=session_id,
-            new_message=message,
-            state_delta=state_delta,
-            run_config=run_config,
-        )
 
     async def _session(self, user_id: str, session_id: str) -> Session:
         session = await self._runner.session_service.get_session(app_name=self._runner.app_name, user_id=user_id, session_id=session_id)
@@ -194,16 +188,9 @@ class InputWaits:
 
         return await self._client.wait_for_external_event(self._name, ask, key=pending.key, question=pending.form(), **self._options)
 
-    async def _response(self, pending: list[PendingInput], followed: dict[str, asyncio.Task[Answer]]) -> types.Content | None:
-        """The message that answers what has been decided, of one invocation: ADK takes no more in one message. None:
-        nothing is."""
-        decided = [each for each in pending if each.key in followed and followed[each.key].done()]
-        parts = [
-            function_response(each, await self._value(each, followed[each.key]))
-            for each in decided
-            if each.invocation_id == decided[0].invocation_id
-        ]
-        return types.Content(role="user", parts=parts) if parts else None
+    async def _message(self, decided: list[PendingInput], followed: dict[str, asyncio.Task[Answer]]) -> types.Content:
+        parts = [function_response(each, await self._value(each, followed[each.key])) for each in decided]
+        return types.Content(role="user", parts=parts)
 
     async def _value(self, pending: PendingInput, task: asyncio.Task[Answer]) -> Any:
         try:
@@ -232,3 +219,9 @@ class InputWaits:
                 continue
             async with wait:
                 await self._client.cancel(wait.token, "The session no longer asks this.")
+
+
+def _decided(pending: list[PendingInput], followed: dict[str, asyncio.Task[Answer]]) -> list[PendingInput]:
+    """The inputs whose waits are over, of one invocation: ADK takes no message that answers more than one."""
+    over = [each for each in pending if each.key in followed and followed[each.key].done()]
+    return [each for each in over if each.invocation_id == over[0].invocation_id]
