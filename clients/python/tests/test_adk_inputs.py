@@ -144,3 +144,19 @@ async def test_what_an_aborted_run_asked_is_not_asked() -> None:
     assert any(call.id == "q" for event in found.events for call in event.get_function_calls()), "it asked first"
     assert pending_inputs(found) == []
     assert [each.interrupt_id for each in abandoned_inputs(found)] == ["q"]
+
+
+async def test_adk_finishes_an_invocation_that_was_cut_after_its_answer() -> None:
+    """What docs/adk.md says of a process that is killed while the resumed workflow runs."""
+    seen = adk.Seen()
+    run = await adk.runner(adk.one_question(seen))
+    await adk.begin(run)
+    cut = await adk.session(run)
+    (waiting,) = pending_inputs(cut)
+    message = types.Content(role="user", parts=[function_response(waiting, "yes")])
+    await run.session_service.append_event(cut, Event(author="user", invocation_id=waiting.invocation_id, content=message))
+    assert pending_inputs(await adk.session(run)) == []
+    last = (await adk.session(run)).events[-1].invocation_id
+    async for _ in run.run_async(user_id=adk.USER, session_id=adk.SESSION, invocation_id=last):
+        pass
+    assert seen.values == ["yes"]
