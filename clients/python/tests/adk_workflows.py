@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from google.adk.events import Event, RequestInput
+from google.adk.events import Event, EventActions, RequestInput
 from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
@@ -69,7 +69,7 @@ def loop(seen: Seen) -> Workflow:
     @node(name="judge")
     def judge(node_input: Any) -> Event:
         seen.values.append(node_input)
-        return Event(output=node_input, route="done" if node_input == "yes" else "again")
+        return Event(output=node_input, actions=EventActions(route="done" if node_input == "yes" else "again"))
 
     @node(name="done")
     def done(node_input: Any) -> Event:

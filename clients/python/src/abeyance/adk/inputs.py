@@ -30,7 +30,7 @@ _KEY_CHARACTERS = 512
 
 @dataclass(frozen=True)
 class PendingInput:
-    """An input that a workflow asked for and that the session has no answer to."""
+    """An input that a workflow asked for and that the session has no answer to. Two are equal if their ids are."""
 
     app_name: str
     """The app of the session."""
@@ -44,11 +44,11 @@ class PendingInput:
     """The id of the call, which its answer names."""
     answers: int
     """How many answers this id has in this invocation already: a loop may ask again under one id."""
-    message: str | None = None
+    message: str | None = field(default=None, compare=False)
     """What is asked, for people."""
-    payload: Any = field(default=None, repr=False)
+    payload: Any = field(default=None, repr=False, compare=False)
     """What the answer is about, as a JSON value. None for the calls of a model's `request_input` tool."""
-    response_schema: Any = field(default=None, repr=False)
+    response_schema: Any = field(default=None, repr=False, compare=False)
     """The JSON Schema that an answer must fit. None: any JSON."""
 
     @property
