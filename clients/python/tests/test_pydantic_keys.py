@@ -273,7 +273,7 @@ def test_the_digest_of_calls() -> None:
         [str, int | DeferredToolRequests | None],
         [ToolOutput(int), DeferredToolRequests],
         [NativeOutput(int), DeferredToolRequests],
-        NativeOutput([int, bool]),
+        NativeOutput(int),
     ],
 )
 def test_it_reads_output_types_as_the_library_does(output_type: Any) -> None:

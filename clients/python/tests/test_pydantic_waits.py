@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -43,10 +44,12 @@ ONE_OF_EACH = {
 
 async def test_an_unchanged_agent_waits_in_the_broker(client: AbeyanceClient) -> None:
     inbox = Inbox()
-    run = start(AbeyanceWaiter(client), refunds(["call_1"], LibraryRequestInput(inbox, name="refund")))
+    waiter = AbeyanceWaiter(client, namespace="billing", labels={"customer": "c-1"})
+    run = start(waiter, refunds(["call_1"], LibraryRequestInput(inbox, name="refund", timeout=timedelta(days=7))))
     token = await inbox.token()
     wait = await client.describe(token)
-    assert (wait.name, wait.state, wait.question) == ("refund", State.PENDING, None)
+    assert (wait.name, wait.namespace, wait.labels, wait.timeout) == ("refund", "billing", {"customer": "c-1"}, timedelta(days=7))
+    assert (wait.state, wait.question) == (State.PENDING, None)
     await client.resolve(token, {"approvals": {"call_1": True}})
     assert json.loads(await run) == ["refunded 0"]
 
@@ -151,6 +154,14 @@ async def test_it_refuses_without_a_waiter(client: AbeyanceClient) -> None:
     assert inbox.asked == 0
 
 
+async def test_it_refuses_calls_that_nobody_can_be_shown(client: AbeyanceClient) -> None:
+    inbox = Inbox()
+    step = Step(TWO_APPROVALS | {"metadata": {"call_1": {"session": object()}}})
+    with pytest.raises(UserError, match="have no JSON form"):
+        await start(AbeyanceWaiter(client), step.agent(RequestInput(inbox)))
+    assert inbox.asked == 0
+
+
 # Answers of the ask itself
 
 
@@ -214,6 +225,23 @@ async def test_an_outcome_cuts_the_ask_short(client: AbeyanceClient) -> None:
 
     assert json.loads(await start(AbeyanceWaiter(client), refunds(["call_1"], RequestInput(ask)))) == ["refunded 0"]
     assert cut.is_set()
+
+
+async def test_an_outcome_leaves_a_blocking_ask_behind(client: AbeyanceClient) -> None:
+    loop = asyncio.get_running_loop()
+    tokens: asyncio.Queue[str] = asyncio.Queue()
+    over = threading.Event()
+
+    def ask(ctx: RunContext[None], requests: DeferredToolRequests, token: str) -> None:
+        loop.call_soon_threadsafe(tokens.put_nowait, token)
+        over.wait()
+
+    run = start(AbeyanceWaiter(client), refunds(["call_1"], RequestInput(ask)))
+    try:
+        await client.approve(await asyncio.wait_for(tokens.get(), 20), "call_1")
+        assert json.loads(await run) == ["refunded 0"]
+    finally:
+        over.set()
 
 
 @pytest.mark.parametrize("sync", [False, True])

@@ -84,7 +84,8 @@ class RequestInput(LibraryRequestInput[AgentDepsT]):
             return ask(ctx, requests, token)
 
         # The library runs a sync `ask` in a worker thread, and tells them apart by looking at the function.
-        return ask_in_loop if inspect.iscoroutinefunction(ask) else ask_in_thread
+        is_async = inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(type(ask).__call__)
+        return ask_in_loop if is_async else ask_in_thread
 
 
 def _to_json(requests: DeferredToolRequests) -> str:
