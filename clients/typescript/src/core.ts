@@ -14,6 +14,9 @@ const RESTRAINED_ATTEMPT = 5;
 /** How long a warning stands before the same cause is worth another. */
 const WARNING_MS = 3_600_000;
 
+/** A stream that lived for this long makes the next cut a first one. Shorter ones are a broker, or a proxy, in trouble. */
+const HEALTHY_MS = 5_000;
+
 /** How a call is repeated. */
 export interface Repeat {
   /** For how long, in milliseconds; `Infinity` for ever. Default: the client's patience. */
@@ -77,46 +80,59 @@ export class Core {
   }
 
   /** Tries until a try succeeds, is refused, or patience has passed at the end of one. A try fails with a {@link Cut}. */
-  async patiently<T>(attempt: () => Promise<T>, repeat: Repeat): Promise<T> {
+  async patiently<T>(tryOnce: () => Promise<T>, repeat: Repeat): Promise<T> {
     const begun = performance.now();
     const patienceMs = repeat.patienceMs ?? this.settings.patienceMs;
-    for (let n = 0; ; n += 1) {
-      let refusal: Refusal;
+    for (let attempt = 0; ; ) {
       try {
-        return await attempt();
+        return await tryOnce();
       } catch (error) {
         if (!(error instanceof Cut)) {
           throw error;
         }
-        refusal = error.refusal;
+        const left = patienceMs - (performance.now() - begun);
+        attempt = await this.retry(error, attempt, { leftMs: left, signal: repeat.signal });
       }
-      const left = patienceMs - (performance.now() - begun);
-      if (isPassing(refusal) && left <= 0) {
-        throw new Unavailable(refusal);
-      }
-      n = this.heed(refusal, n);
-      // The last try is made when patience ends, not given up because its delay would be longer.
-      await sleep(Math.min(left, this.delay(refusal, n)), repeat.signal);
     }
   }
 
-  /** How long to wait after a cut, in milliseconds. Throws the refusal if it is a clear one. */
-  delay(refusal: Refusal, attempt: number): number {
+  /**
+   * Waits until it is time to try again after a cut, and gives the number of the try after that. Throws what was said if it is a clear refusal,
+   * or if no time is left.
+   */
+  async retry(
+    cut: Cut,
+    attempt: number,
+    limits: { leftMs?: number; signal?: AbortSignal | undefined },
+  ): Promise<number> {
+    const { refusal } = cut;
+    const { leftMs = Number.POSITIVE_INFINITY, signal } = limits;
+    const asked = Math.min(refusal.retryDelayMs ?? 0, LONGEST_RETRY_DELAY_MS);
+    if (cut.planned) {
+      await sleep(asked, signal);
+      return attempt;
+    }
     if (!isPassing(refusal)) {
       throw new Refused(refusal);
     }
-    const delay = jittered(this.settings.backoff, attempt) + this.askedFor(refusal.retryDelayMs);
+    if (leftMs <= 0) {
+      throw new Unavailable(refusal);
+    }
+    const n = this.#heed(refusal, attempt);
+    // The last try is made when patience ends, not given up because its delay would be longer.
+    const delay = Math.min(leftMs, jittered(this.settings.backoff, n) + asked);
     this.settings.logger.debug(`trying again in ${Math.round(delay)} ms: ${refusal.message} (${refusal.code})`);
-    return delay;
+    await sleep(delay, signal);
+    return n + 1;
   }
 
-  /** How long the server asked to wait, as far as it is heard. */
-  askedFor(retryDelayMs: number | undefined): number {
-    return Math.min(retryDelayMs ?? 0, LONGEST_RETRY_DELAY_MS);
+  /** The number of the next try after a stream that began at `begun` was cut. One that was cut for asking too much proves nothing. */
+  afterCut(refusal: Refusal, attempt: number, begun: number): number {
+    return performance.now() - begun >= HEALTHY_MS && !isScolding(refusal) ? 0 : attempt;
   }
 
   /** The number of the next try after `refusal`: a server that asks for restraint is heard, and its words are passed on, once. */
-  heed(refusal: Refusal, attempt: number): number {
+  #heed(refusal: Refusal, attempt: number): number {
     if (!isScolding(refusal)) {
       return attempt;
     }
@@ -160,6 +176,6 @@ export class Core {
 }
 
 /** Whether a cut says that we do too much. grpc-js reports a GOAWAY with `ENHANCE_YOUR_CALM` so, too. */
-export function isScolding(refusal: Refusal): boolean {
+function isScolding(refusal: Refusal): boolean {
   return refusal.code === "RESOURCE_EXHAUSTED";
 }

@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 
-import { type Core, isScolding, type Stop } from "./core.js";
+import type { Core, Stop } from "./core.js";
 import { localRefusal, ProtocolError } from "./errors.js";
 import { type Detached, Detached_Reason, type WaitEvent } from "./gen/abeyance/v1/wait_pb.js";
 import {
@@ -12,15 +12,13 @@ import {
 import { Cut, type MessageStream, serverStream } from "./grpc.js";
 import type { Link } from "./links.js";
 import { type Outcome, outcomeFromWire } from "./outcome.js";
-import { length, sleep } from "./time.js";
+import { length } from "./time.js";
 import { type Decided, decidedFromWire, Opened } from "./types.js";
 
 /** The period of `alive` events where a broker does not name it, in milliseconds. */
 const ALIVE_INTERVAL_MS = 25_000;
 /** How long the end of a stream may take after its last event. It comes with that event, unless a proxy holds it back. */
-const END_OF_STREAM_MS = 1_000;
-/** A stream that lived for this long makes the next cut a first one. Shorter ones are a broker, or a proxy, in trouble. */
-const HEALTHY_MS = 5_000;
+export const END_OF_STREAM_MS = 1_000;
 /** How far the clocks of a deadline may be apart. */
 const WINDOW_MARGIN_MS = 100;
 
@@ -41,13 +39,6 @@ export interface Attached {
   readonly aliveIntervalMs: number;
   /** When the client's own window ends, by its clock. */
   readonly windowEnd: number;
-}
-
-/** A stream ended as planned: there is no trouble to back off from. */
-class Planned extends Cut {
-  constructor(retryDelayMs: number) {
-    super(localRefusal("UNAVAILABLE", "the stream reached its lifetime", retryDelayMs));
-  }
 }
 
 /** Begins a stream: one try, which ends when `opened` has arrived. Rejects with a {@link Cut} if another try may help. */
@@ -165,19 +156,9 @@ export class Follower {
       }
       this.attached = false;
       this.#core.settings.logger.debug(`wait ${waitId}: ${cut.message}`);
-      if (performance.now() - begun >= HEALTHY_MS && !isScolding(cut.refusal)) {
-        attempt = 0;
-      }
+      attempt = this.#core.afterCut(cut.refusal, attempt, begun);
       for (;;) {
-        let delay: number;
-        if (cut instanceof Planned) {
-          delay = this.#core.askedFor(cut.refusal.retryDelayMs);
-        } else {
-          attempt = this.#core.heed(cut.refusal, attempt);
-          delay = this.#core.delay(cut.refusal, attempt);
-          attempt += 1;
-        }
-        await sleep(delay, signal);
+        attempt = await this.#core.retry(cut, attempt, { signal });
         try {
           current = await begin(this.#core, beginning, signal);
           break;
@@ -200,7 +181,7 @@ export class Follower {
         .next(2 * aliveIntervalMs, "no sign of life on the stream")
         .catch((error: unknown) => {
           const late = error instanceof Cut && error.refusal.code === "DEADLINE_EXCEEDED";
-          throw late && Date.now() >= windowEnd - WINDOW_MARGIN_MS ? new Planned(0) : error;
+          throw late && Date.now() >= windowEnd - WINDOW_MARGIN_MS ? new Cut(error.refusal, { planned: true }) : error;
         });
       if (message === undefined) {
         throw ended();
@@ -212,9 +193,7 @@ export class Follower {
           return outcomeFromWire(event.value);
         case "detached":
           await stream.finish(END_OF_STREAM_MS);
-          throw event.value.reason === Detached_Reason.LIFETIME
-            ? new Planned(length(event.value.retryDelay))
-            : letGo(event.value);
+          throw letGo(event.value);
         case "alive":
           this.timeLeft = { ms: length(event.value.timeLeft), at: performance.now() };
           break;
@@ -250,6 +229,8 @@ function ended(): Cut {
   return new Cut(localRefusal("UNAVAILABLE", "the stream ended without an outcome"));
 }
 
-function letGo(detached: Detached): Cut {
-  return new Cut(localRefusal("UNAVAILABLE", "the broker let go of the stream", length(detached.retryDelay)));
+/** The broker's own end of a stream. */
+export function letGo(detached: Detached): Cut {
+  const refusal = localRefusal("UNAVAILABLE", "the broker let go of the stream", length(detached.retryDelay));
+  return new Cut(refusal, { planned: detached.reason === Detached_Reason.LIFETIME });
 }

@@ -24,12 +24,18 @@ import { length } from "./time.js";
 
 /** A call, or a stream, that did not end well. */
 export class Cut extends Error {
-  constructor(
-    readonly refusal: Refusal,
-    /** Whether the connection itself is in doubt, so that the next try should be made on a new one. */
-    readonly deadConnection = false,
-  ) {
+  /** What the broker, the transport or the client itself said. */
+  readonly refusal: Refusal;
+  /** The connection itself is in doubt: the next try should be made on a new one. */
+  readonly deadConnection: boolean;
+  /** The stream ended as planned: there is no trouble to back off from. */
+  readonly planned: boolean;
+
+  constructor(refusal: Refusal, more: { deadConnection?: boolean; planned?: boolean } = {}) {
     super(refusal.message);
+    this.refusal = refusal;
+    this.deadConnection = more.deadConnection ?? false;
+    this.planned = more.planned ?? false;
   }
 }
 
@@ -150,7 +156,7 @@ export class MessageStream<T> {
       return message;
     }
     if (this.#status === undefined) {
-      throw new Cut(localRefusal("UNAVAILABLE", silence), true);
+      throw new Cut(localRefusal("UNAVAILABLE", silence), { deadConnection: true });
     }
     if (this.#status.code === Status.OK) {
       return undefined;
@@ -258,9 +264,9 @@ function details(bytes: string | Buffer | undefined) {
 function cut(client: Client, status: Pick<StatusObject, "code" | "details" | "metadata"> | undefined): Cut {
   const found = status === undefined ? localRefusal("INTERNAL", "a call that ended without a status") : refusal(status);
   // A connection that could not be made, or that swallowed the call: the broker says why it was too late, a dead connection does not.
-  const dead =
+  const deadConnection =
     (found.code === "UNAVAILABLE" &&
       client.getChannel().getConnectivityState(false) === connectivityState.TRANSIENT_FAILURE) ||
     (found.code === "DEADLINE_EXCEEDED" && found.reason === undefined);
-  return new Cut(found, dead);
+  return new Cut(found, { deadConnection });
 }

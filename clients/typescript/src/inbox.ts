@@ -1,7 +1,8 @@
 import { create } from "@bufbuild/protobuf";
 
 import type { Core } from "./core.js";
-import { isPassing, localRefusal, Unavailable } from "./errors.js";
+import { localRefusal } from "./errors.js";
+import { END_OF_STREAM_MS, letGo } from "./follow.js";
 import {
   InboxService,
   ListWaitsRequestSchema,
@@ -13,7 +14,7 @@ import {
 import { Cut, type MessageStream, serverStream } from "./grpc.js";
 import type { SignalOption } from "./options.js";
 import { type State, stateToWire } from "./state.js";
-import { length, sleep, toDuration } from "./time.js";
+import { length, toDuration } from "./time.js";
 import { infoFromWire, type WaitInfo } from "./types.js";
 
 /** How long a watch may be silent before its broker has named the period of its signs of life, in milliseconds. */
@@ -107,12 +108,9 @@ export async function* watch(core: Core, filter: Filter): AsyncGenerator<WatchEv
       const link = core.links.watches;
       const { client } = link;
       const stream = serverStream(client, InboxService.method.watchWaits, request, { signal });
-      let asked = 0;
+      const begun = performance.now();
       try {
-        for await (const event of events(core, stream, (delay) => (asked = delay))) {
-          if (event.kind !== "began") {
-            attempt = 0;
-          }
+        for await (const event of events(core, stream)) {
           begunOnce = true;
           yield event;
         }
@@ -124,14 +122,8 @@ export async function* watch(core: Core, filter: Filter): AsyncGenerator<WatchEv
         if (error.deadConnection) {
           link.renew(client);
         }
-        const { refusal } = error;
-        const left = begunOnce ? Number.POSITIVE_INFINITY : core.settings.patienceMs - (performance.now() - firstTry);
-        if (isPassing(refusal) && left <= 0) {
-          throw new Unavailable(refusal);
-        }
-        attempt = core.heed(refusal, attempt);
-        await sleep(Math.min(left, Math.max(asked, core.delay(refusal, attempt))), signal);
-        attempt += 1;
+        const leftMs = begunOnce ? Number.POSITIVE_INFINITY : core.settings.patienceMs - (performance.now() - firstTry);
+        attempt = await core.retry(error, core.afterCut(error.refusal, attempt, begun), { leftMs, signal });
       } finally {
         stream.cancel();
       }
@@ -146,7 +138,6 @@ export async function* watch(core: Core, filter: Filter): AsyncGenerator<WatchEv
 async function* events(
   core: Core,
   stream: MessageStream<WatchWaitsResponse>,
-  askFor: (delayMs: number) => void,
 ): AsyncGenerator<WatchEvent, never, undefined> {
   const { attemptTimeoutMs } = core.settings;
   let message = await stream.next(attemptTimeoutMs, `no answer within ${attemptTimeoutMs / 1000} s`);
@@ -167,9 +158,8 @@ async function* events(
         silence = 2 * length(event.value.aliveInterval) || silence;
         break;
       case "detached":
-        // The end of the stream follows at once, and begins the watch again.
-        askFor(core.askedFor(length(event.value.retryDelay)));
-        break;
+        await stream.finish(END_OF_STREAM_MS);
+        throw letGo(event.value);
     }
   }
   throw new Cut(localRefusal("UNAVAILABLE", "the watch ended"));
