@@ -49,10 +49,10 @@ def waits(server: Client, queue: str, broker: Broker) -> Callable[[], Worker]:
 
 @pytest_asyncio.fixture
 async def messenger(server: Client, queue: str) -> AsyncIterator[Messenger]:
-    """A worker of the workflows runs; this is where their asks hand tokens on."""
+    """A worker of the workflows runs; this is where their asks hand tokens on. It keeps no workflow in memory: each step is a replay."""
     messenger = Messenger()
     activities = [messenger.hand_over, messenger.hand_over_slowly]
-    async with Worker(server, task_queue=queue, workflows=[Waits, Misled], activities=activities):
+    async with Worker(server, task_queue=queue, workflows=[Waits, Misled], activities=activities, max_cached_workflows=0):
         yield messenger
         messenger.release.set()
 
