@@ -24,7 +24,7 @@ runs=()
 for engine in dbos prefect "temporal*"; do
   log="$logs/${engine%\*}.log"
   # shellcheck disable=SC2086  # The name is a pattern.
-  (cd clients/python && exec "$python" -m pytest -q tests/test_engine_${engine}.py) >"$log" 2>&1 &
+  (cd clients/python && exec "$python" -m pytest -q -p no:cacheprovider tests/test_engine_${engine}.py) >"$log" 2>&1 &
   runs+=("$! $log")
 done
 failed=0
