@@ -180,6 +180,24 @@ async def test_a_run_that_is_cancelled(client: AbeyanceClient, key: str | None, 
     assert wait.state is (State.PENDING if key else State.CANCELLED)
 
 
+async def test_a_run_that_is_cancelled_while_its_broker_is_away(broker: Broker, client: AbeyanceClient) -> None:
+    """It ends within its time limit, and its wait is withdrawn behind its back once the broker is there again."""
+    inbox = Inbox()
+    run = start(AbeyanceWaiter(client), refunds(["call_1"], RequestInput(inbox)))
+    token = await inbox.token()
+    wait_id = (await client.describe(token)).wait_id
+    broker.kill()
+    run.cancel()
+    await asyncio.wait({run}, timeout=15)
+    assert run.cancelled()
+
+    broker.start()
+    async with asyncio.timeout(20):
+        async for event in client.watch():
+            if event.wait is not None and event.wait.wait_id == wait_id and event.wait.state is State.CANCELLED:
+                return
+
+
 # Streams
 
 
