@@ -80,9 +80,9 @@ class Lines:
         self._settings = settings
         self._lines: dict[str, Line] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._followers: set[asyncio.Task[None]] = set()
+        self._followers: set[asyncio.Task[Any]] = set()
 
-    def adopt(self, follower: asyncio.Task[None]) -> None:
+    def adopt(self, follower: asyncio.Task[Any]) -> None:
         """Keeps a task that follows a wait until it ends, and ends it with the connections."""
         self._followers.add(follower)
         follower.add_done_callback(self._followers.discard)

@@ -108,7 +108,10 @@ class Tries:
         self._attempt += 1
         await asyncio.sleep(delay)
 
+    def patient(self) -> None:
+        """From now on patience has no end."""
+        self._patience = None
+
     def over(self) -> None:
-        """Begins to count anew, now."""
+        """The trouble is over: the next try is a first one."""
         self._attempt = 0
-        self._begun = time.monotonic()

@@ -97,6 +97,7 @@ async def watch_waits(client: AbeyanceClient, which: v1.WaitFilter) -> AsyncIter
                 message = await within(silence, call.read(), "no sign of life on the watch")
                 if message is grpc.aio.EOF:
                     raise lost("the watch ended")
+                tries.patient()
                 kind = message.WhichOneof("event")
                 if kind == "alive":
                     interval = message.alive.alive_interval.ToTimedelta().total_seconds()
@@ -111,7 +112,7 @@ async def watch_waits(client: AbeyanceClient, which: v1.WaitFilter) -> AsyncIter
                     event = WatchEvent(WatchKind.SYNCED)
                 else:
                     continue
-                tries = Tries(client.settings, client._restraint, None)
+                tries.over()
                 yield event
         except Cut as cut:
             if cut.silent:

@@ -129,8 +129,8 @@ class SyncWait:
         return f"Sync{self._wait!r}"
 
     def outcome(self, timeout: float | None = None) -> Outcome:
-        """Waits for the outcome, as `Wait.outcome`. Raises `TimeoutError` if it is not there after `timeout` seconds (default: as long as it
-        takes); nothing is lost then, and it may be called again."""
+        """Waits for the outcome, as `Wait.outcome`. Raises `TimeoutError` if it is not there after `timeout` seconds (default: as long as
+        it takes); nothing is lost then, and it may be called again."""
         return self._loop.run(self._wait.outcome(), timeout)
 
     def decisions(self) -> Iterator[Decided]:

@@ -36,10 +36,11 @@ class Wait:
         self.progress: Decided | None = None
         """Which of the wait's tool calls are decided so far. `None` before the broker tells of a decision, and for other questions. It
         only grows, through cuts too; what is decided last may be told by the outcome alone."""
-        self._result: Outcome | Exception | None = None
+        self._error: BaseException | None = None
         self._changed = asyncio.Event()
         self._done = asyncio.Event()
-        self._task = asyncio.get_running_loop().create_task(self._follow(streams, stream))
+        self._task = asyncio.get_running_loop().create_task(streams.follow(stream, _Told(self)))
+        self._task.add_done_callback(self._ended)
         lines.adopt(self._task)
 
     @property
@@ -63,9 +64,9 @@ class Wait:
         reached is no error here: the wait goes on.
         """
         await self._done.wait()
-        if isinstance(self._result, Outcome):
-            return self._result
-        raise self._result or Detached("the wait was let go of before it had an outcome")
+        if self._error is not None:
+            raise self._error
+        return self._task.result()
 
     async def decisions(self) -> AsyncIterator[Decided]:
         """Tells `progress` now and each time it grows, until the outcome arrives. Several decisions may be told as one."""
@@ -90,17 +91,15 @@ class Wait:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         await self.aclose()
 
-    async def _follow(self, streams: Streams, stream: Stream) -> None:
-        try:
-            self._result = await streams.follow(stream, _Told(self))
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            self._result = error
-        finally:
-            self.attached = False
-            self._done.set()
-            self._tell()
+    def _ended(self, task: asyncio.Task[Outcome]) -> None:
+        # A callback, since a task that is cancelled before its first step runs nothing of its own.
+        if task.cancelled():
+            self._error = Detached("the wait was let go of before it had an outcome")
+        else:
+            self._error = task.exception()
+        self.attached = False
+        self._done.set()
+        self._tell()
 
     def _tell(self) -> None:
         """Wakes whoever waits for a change now."""

@@ -24,14 +24,14 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x61\x62\x65yance/v1/question.proto\x12\x0b\x61\x62\x65yance.v1\"_\n\x14\x44\x65\x66\x65rredToolRequests\x12,\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x1d.abeyance.v1.DeferredToolCall\x12\x19\n\x11may_leave_pending\x18\x02 \x01(\x08\"\x83\x02\n\x10\x44\x65\x66\x65rredToolCall\x12\x14\n\x0ctool_call_id\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\x11\n\targs_json\x18\x03 \x01(\t\x12\x30\n\x04kind\x18\x04 \x01(\x0e\x32\".abeyance.v1.DeferredToolCall.Kind\x12\x15\n\rmetadata_json\x18\x05 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x06 \x01(\t\"U\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x11\n\rKIND_APPROVAL\x10\x01\x12\x11\n\rKIND_EXTERNAL\x10\x02\x12\x11\n\rKIND_QUESTION\x10\x03\"L\n\x18\x44\x65\x66\x65rredToolRequestsJson\x12\x15\n\rrequests_json\x18\x01 \x01(\t\x12\x19\n\x11may_leave_pending\x18\x02 \x01(\x08\"K\n\x04\x46orm\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x14\n\x0cpayload_json\x18\x02 \x01(\t\x12\x1c\n\x14response_schema_json\x18\x03 \x01(\tB\x02P\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x61\x62\x65yance/v1/question.proto\x12\x0b\x61\x62\x65yance.v1\"_\n\x14\x44\x65\x66\x65rredToolRequests\x12,\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x1d.abeyance.v1.DeferredToolCall\x12\x19\n\x11may_leave_pending\x18\x02 \x01(\x08\"\x83\x02\n\x10\x44\x65\x66\x65rredToolCall\x12\x14\n\x0ctool_call_id\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\x11\n\targs_json\x18\x03 \x01(\t\x12\x30\n\x04kind\x18\x04 \x01(\x0e\x32\".abeyance.v1.DeferredToolCall.Kind\x12\x15\n\rmetadata_json\x18\x05 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x06 \x01(\t\"U\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x11\n\rKIND_APPROVAL\x10\x01\x12\x11\n\rKIND_EXTERNAL\x10\x02\x12\x11\n\rKIND_QUESTION\x10\x03\"L\n\x18\x44\x65\x66\x65rredToolRequestsJson\x12\x15\n\rrequests_json\x18\x01 \x01(\t\x12\x19\n\x11may_leave_pending\x18\x02 \x01(\x08\"K\n\x04\x46orm\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x14\n\x0cpayload_json\x18\x02 \x01(\t\x12\x1c\n\x14response_schema_json\x18\x03 \x01(\tB\x11\x42\rQuestionProtoP\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'abeyance.v1.question_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
-  _globals['DESCRIPTOR']._serialized_options = b'P\001'
+  _globals['DESCRIPTOR']._serialized_options = b'B\rQuestionProtoP\001'
   _globals['_DEFERREDTOOLREQUESTS']._serialized_start=43
   _globals['_DEFERREDTOOLREQUESTS']._serialized_end=138
   _globals['_DEFERREDTOOLCALL']._serialized_start=141

@@ -1,0 +1,114 @@
+"""The client for code without an event loop."""
+
+from __future__ import annotations
+
+import contextvars
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from abeyance import Answered, AskFailed, Refused, State, SyncAbeyanceClient, SyncTicket, WatchKind
+
+from .broker import Broker
+
+
+@pytest.fixture
+def sync(broker: Broker) -> Iterator[SyncAbeyanceClient]:
+    with SyncAbeyanceClient(broker.target) as client:
+        yield client
+
+
+def test_wait_and_resolve(sync: SyncAbeyanceClient, broker: Broker) -> None:
+    with sync.wait("refund", timeout=60) as wait:
+        with pytest.raises(TimeoutError):
+            wait.outcome(timeout=0.05)
+        broker.kill()
+        broker.start()
+        sync.resolve(wait.token, {"n": 1}, answered_by="alice")
+        outcome = wait.outcome(timeout=30)
+        assert (outcome.value, outcome.answered_by, wait.reattached >= 1) == ({"n": 1}, "alice", True)
+        assert wait.token not in repr(wait)
+
+
+def test_threads_share_a_client(sync: SyncAbeyanceClient) -> None:
+    answers: dict[int, object] = {}
+
+    def work(n: int) -> None:
+        wait = sync.wait("threads", timeout=60)
+        sync.resolve(wait.token, n)
+        answers[n] = wait.outcome().value
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert answers == {n: n for n in range(8)}
+
+
+def test_an_ask_may_block_and_call_the_client(sync: SyncAbeyanceClient) -> None:
+    who = contextvars.ContextVar("who", default="nobody")
+    who.set("alice")
+
+    def ask(ticket: SyncTicket) -> None:
+        ticket.client.resolve(ticket.token, who.get())
+
+    assert sync.wait_for_external_event("ask", ask, timeout=60).value == "alice"
+    assert sync.wait_for_external_event("ask", lambda _: Answered(2), timeout=60).value == 2
+    with pytest.raises(AskFailed) as caught:
+        sync.wait_for_external_event("ask", lambda _: 1 / 0, timeout=60)  # type: ignore[arg-type,return-value]
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_an_outcome_is_returned_beside_an_ask_that_still_blocks(sync: SyncAbeyanceClient) -> None:
+    go_on = threading.Event()
+
+    def ask(ticket: SyncTicket) -> None:
+        ticket.client.resolve(ticket.token, "early")
+        go_on.wait(60)
+
+    try:
+        assert sync.wait_for_external_event("ask", ask, timeout=60).value == "early"
+    finally:
+        go_on.set()
+
+
+def test_all_other_calls(sync: SyncAbeyanceClient) -> None:
+    token = sync.open("other", key="k", timeout=60, heartbeat_timeout=30).opened.token
+    assert sync.heartbeat(token) is None
+    assert sync.mark_asked(token) is not None
+    sync.mark_asked_at_last(token)
+    assert sync.heartbeat(token) is not None
+    info = sync.describe(token)
+    assert (info.state, info.key) == (State.PENDING, "k")
+    assert sync.get(info.wait_id) == info
+    assert [w.wait_id for w in sync.list(name="other")] == [info.wait_id]
+    watch = sync.watch(name="other")
+    assert [next(watch).kind for _ in range(3)] == [WatchKind.BEGAN, WatchKind.WAIT, WatchKind.SYNCED]
+    watch.close()  # type: ignore[attr-defined]
+    assert sync.fail(token, "no").state is State.FAILED
+    assert sync.cancel(token).state is State.FAILED
+    with pytest.raises(Refused, match="ALREADY_SETTLED"):
+        sync.resolve(token, 1)
+    assert sync.attach(key="k").outcome().reason == "no"
+
+
+def test_a_closed_client_begins_anew(broker: Broker) -> None:
+    client = SyncAbeyanceClient(broker.target)
+    token = client.open("twice", timeout=60).opened.token
+    client.close()
+    assert client.describe(token).state is State.PENDING
+    client.close()
+    assert not [t for t in threading.enumerate() if t.name == "abeyance"]
+
+
+def test_a_script_that_closes_nothing_ends(broker: Broker) -> None:
+    script = (
+        "import sys, abeyance; c = abeyance.SyncAbeyanceClient(sys.argv[1]); w = c.wait('left', timeout=60); c.resolve(w.token, 5);"
+        "print(w.outcome().value); c.wait('left too', timeout=60)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, broker.target], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "5\n", "")
