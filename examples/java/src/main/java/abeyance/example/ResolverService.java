@@ -18,7 +18,6 @@ import com.sun.net.httpserver.HttpServer;
 import io.grpc.Status;
 import java.io.IOException;
 import java.math.BigDecimal;
-import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
@@ -37,8 +36,8 @@ import java.util.concurrent.Executors;
  *       with each of its faults.
  * </ul>
  *
- * <p>Both take the token as {@code Authorization: Bearer}. Argument: the port, 8088 unless it is given. {@code
- * ABEYANCE_SERVER} names the broker.
+ * <p>Both take the token as {@code Authorization: Bearer}. {@code ABEYANCE_SERVER} and {@code RESOLVER} name the broker and
+ * the address to serve at.
  */
 public final class ResolverService implements AutoCloseable {
     private static final BigDecimal APPROVED_UP_TO = new BigDecimal(100);
@@ -49,10 +48,10 @@ public final class ResolverService implements AutoCloseable {
     private final HttpServer server;
     private final ExecutorService threads = Executors.newCachedThreadPool();
 
-    /** Serves on a port of loopback, a free one if it is 0. */
-    ResolverService(Waits waits, int port) throws IOException {
+    /** Serves at an address of this machine; a free port if it is 0. */
+    ResolverService(Waits waits, URI address) throws IOException {
         this.waits = waits;
-        server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), port), 0);
+        server = HttpServer.create(new InetSocketAddress(address.getHost(), address.getPort()), 0);
         server.createContext("/review", exchange -> serve(exchange, this::review));
         server.createContext("/answer", exchange -> serve(exchange, this::answer));
         server.setExecutor(threads);
@@ -61,8 +60,8 @@ public final class ResolverService implements AutoCloseable {
 
     public static void main(String[] args) throws IOException, InterruptedException {
         String broker = System.getenv().getOrDefault("ABEYANCE_SERVER", "127.0.0.1:2239");
-        int port = args.length > 0 ? Integer.parseInt(args[0]) : 8088;
-        ResolverService service = new ResolverService(Waits.connect(broker), port);
+        URI address = URI.create(System.getenv().getOrDefault("RESOLVER", "http://127.0.0.1:8088"));
+        ResolverService service = new ResolverService(Waits.connect(broker), address);
         System.out.println("resolver on " + service.address());
         Thread.currentThread().join();
     }
@@ -87,6 +86,10 @@ public final class ResolverService implements AutoCloseable {
             policy(call).ifPresent(decision -> results.putApprovals(call.getToolCallId(), decision));
         }
         if (results.getApprovalsCount() == 0 || wait.getState() != Wait.State.STATE_PENDING) {
+            // A real one would send this to somebody who may decide it, and to nobody else.
+            System.out.println(
+                    "left to a person: curl -d '{\"approvals\":{\"call_1\":true}}' -H 'Authorization: Bearer " + token
+                            + "' " + address() + "/answer");
             return Map.of("state", wait.getState(), "decided", 0);
         }
         // Partial: calls that the policy leaves to a person stay open.

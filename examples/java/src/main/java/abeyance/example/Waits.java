@@ -299,7 +299,11 @@ public final class Waits implements AutoCloseable {
     }
 
     private CompletableFuture<Outcome> giveUp(WaitSpec spec, Attached wait, Throwable failure) {
-        if (!spec.getKey().isEmpty() || wait.outcome.isCancelled()) {
+        if (wait.outcome.isDone()) {
+            // The ask was cut short by it.
+            return wait.outcome();
+        }
+        if (!spec.getKey().isEmpty()) {
             wait.close();
             return CompletableFuture.failedFuture(cause(failure));
         }
@@ -683,7 +687,7 @@ public final class Waits implements AutoCloseable {
     }
 
     /** When to try again: full jitter, since all clients of a broker lose their streams at once. */
-    private final class Pace {
+    final class Pace {
         /** Where restraint begins: a random time below 8 s. */
         private static final int RESTRAINT = 5;
 
@@ -695,12 +699,12 @@ public final class Waits implements AutoCloseable {
         private int tries;
 
         /** Null: patient for ever. */
-        private Pace(Duration patience) {
+        Pace(Duration patience) {
             this.patience = patience;
         }
 
         /** The delay before the next try; none if there is no use in one. */
-        private synchronized Optional<Duration> next(AbeyanceException cut, long openedAt) {
+        synchronized Optional<Duration> next(AbeyanceException cut, long openedAt) {
             if (!cut.isPassing()) {
                 return Optional.empty();
             }

@@ -5,9 +5,7 @@ import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Comparator;
 import java.util.List;
-import java.util.stream.Stream;
 
 /** A real broker, with its data in a directory of its own, that can be killed and started again. */
 final class Broker implements AutoCloseable {
@@ -36,7 +34,7 @@ final class Broker implements AutoCloseable {
         List<String> serve = List.of(
                 command(), "serve", "--listen", address, "--data-dir", data.toString(), "--alive-interval", "1s");
         process = new ProcessBuilder(serve)
-                .redirectError(new File("target/broker.log"))
+                .redirectError(ProcessBuilder.Redirect.appendTo(new File("target/broker.log")))
                 .start();
         BufferedReader out = process.inputReader();
         String line = out.readLine();
@@ -58,9 +56,6 @@ final class Broker implements AutoCloseable {
     @Override
     public void close() throws IOException {
         kill();
-        try (Stream<Path> files = Files.walk(data)) {
-            files.sorted(Comparator.reverseOrder())
-                    .forEach(path -> path.toFile().delete());
-        }
+        Fixture.delete(data);
     }
 }

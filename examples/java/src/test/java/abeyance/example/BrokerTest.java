@@ -28,6 +28,7 @@ import io.grpc.Status;
 import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CancellationException;
@@ -175,13 +176,14 @@ class BrokerTest {
             Attached wait = Waits.await(cut.open(spec("cut")));
             for (int n = 1; n <= 3; n++) {
                 proxy.tell("cut");
-                // It comes back by a connection of its own.
-                proxy.await("connection");
-                assertFalse(wait.outcome().isDone());
+                while (wait.reattached() < n) {
+                    assertFalse(wait.outcome().isDone());
+                    Thread.sleep(5);
+                }
             }
             resolve(waits, wait.token(), "\"yes\"");
             assertEquals("\"yes\"", payload(wait.outcome()));
-            assertTrue(wait.reattached() >= 1);
+            assertEquals(3, wait.reattached());
         }
     }
 
@@ -194,8 +196,8 @@ class BrokerTest {
             proxy.tell("freeze");
             resolve(waits, wait.token(), "2");
             assertEquals("2", payload(wait.outcome()));
-            // Twice the second between signs of life, less than a quarter of one to come back, and a busy machine.
-            assertTrue(System.nanoTime() - begun < TimeUnit.SECONDS.toNanos(4));
+            // Twice the second between signs of life, a quarter of one to come back, and a busy machine.
+            assertTrue(System.nanoTime() - begun < TimeUnit.SECONDS.toNanos(10));
             assertEquals(1, wait.reattached());
         }
     }
@@ -214,7 +216,7 @@ class BrokerTest {
 
     @Test
     void c12AScoldingIsMetWithRestraintAndOneWarning() throws Exception {
-        List<String> warnings = new ArrayList<>();
+        List<String> warnings = Collections.synchronizedList(new ArrayList<>());
         Logger logger = Logger.getLogger(Waits.class.getName());
         Handler handler = new Collector(warnings);
         logger.addHandler(handler);
@@ -226,8 +228,11 @@ class BrokerTest {
             proxy.tell("calm");
             resolve(waits, wait.token(), "4");
             assertEquals("4", payload(wait.outcome()));
-            assertEquals(1, warnings.size(), warnings.toString());
-            assertTrue(warnings.get(0).contains("too_many_pings"), warnings.toString());
+            // Other tests may warn of other things at the same time.
+            assertEquals(
+                    1,
+                    warnings.stream().filter(w -> w.contains("too_many_pings")).count(),
+                    warnings.toString());
         } finally {
             logger.removeHandler(handler);
         }
@@ -246,7 +251,8 @@ class BrokerTest {
         long begun = System.nanoTime();
         resolve(waits, last.token(), "true");
         long taken = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
-        assertTrue(taken < 1000, taken + " ms");
+        // A second, on a machine that does nothing else.
+        assertTrue(taken < 3000, taken + " ms");
         assertEquals("true", payload(last.outcome()));
     }
 

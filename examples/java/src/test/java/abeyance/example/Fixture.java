@@ -13,8 +13,13 @@ import abeyance.v1.ResolveServiceGrpc;
 import abeyance.v1.Wait;
 import abeyance.v1.WaitSpec;
 import com.google.protobuf.util.Durations;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Comparator;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Assertions;
 
 /** What many tests do. */
@@ -61,6 +66,15 @@ final class Fixture {
     /** The payload of a wait that is resolved within a minute. */
     static String payload(CompletableFuture<Outcome> outcome) throws Exception {
         return outcome.get(1, TimeUnit.MINUTES).getResolved().getPayloadJson();
+    }
+
+    /** Deletes a directory and what is in it, but not what links in it lead to. */
+    static void delete(Path directory) throws IOException {
+        try (Stream<Path> files = Files.walk(directory)) {
+            for (Path path : files.sorted(Comparator.reverseOrder()).toList()) {
+                Files.delete(path);
+            }
+        }
     }
 
     /** What a call is refused with. */
