@@ -286,7 +286,7 @@ async def test_nothing_decided_denies_everything(client: AbeyanceClient, capabil
 async def test_what_was_decided_stays(client: AbeyanceClient, end: str) -> None:
     inbox = Inbox()
     step = Step(TWO_APPROVALS)
-    timeout = timedelta(seconds=2) if end == "expire" else None
+    timeout = timedelta(seconds=5) if end == "expire" else None
     run = start(AbeyanceWaiter(client), step.agent(RequestInput(inbox, timeout=timeout)))
     token = await inbox.token()
     await client.approve(token, "call_2", answered_by="alice")
@@ -296,7 +296,7 @@ async def test_what_was_decided_stays(client: AbeyanceClient, end: str) -> None:
         await client.cancel(token, "Enough.")
     assert await run == "done"
     assert step.effects() == {"call_1": "denied", "call_2": "run"}
-    reason = "No resolution arrived within 0:00:02." if end == "expire" else "Enough."
+    reason = "No resolution arrived within 0:00:05." if end == "expire" else "Enough."
     assert step.returned["call_1"].content == f"No decision on this tool call arrived: {reason}"
 
 
