@@ -3,10 +3,10 @@
 
     strict_proxy.py --target 127.0.0.1:2239 [--listen 127.0.0.1:0] [--min-ping-interval SECONDS]
 
-Its first line on standard output is {"listen": "127.0.0.1:PORT"}. A client that pings more often than every five minutes, or every two hours
-while it has no call, gets GOAWAY with ENHANCE_YOUR_CALM after the third such ping. --min-ping-interval is for tests that cannot wait five
-minutes. Messages are forwarded as bytes, so it serves any contract; metadata, deadlines, status and trailers are forwarded too. It ends at
-the end of its input. Needs grpcio.
+Its first line on standard output is {"listen": "127.0.0.1:PORT"}. A client that pings more often than every five minutes, or every two
+hours while it has no call, gets GOAWAY with ENHANCE_YOUR_CALM after the third such ping. --min-ping-interval is for tests that cannot wait
+five minutes. Messages are forwarded as bytes, so it serves any contract; metadata, deadlines, status and trailers are forwarded too. It
+ends at the end of its input. Needs grpcio.
 """
 
 import argparse

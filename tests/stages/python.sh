@@ -27,10 +27,13 @@ step "python: generated code is fresh"
 "$tools/python-generate/bin/python" "$package/generate.py" --check
 
 step "python: format, lint, types"
-sources=("$package" examples/pydantic-ai-approvals tests/interop/driver.py tests/interop/strict_proxy.py)
-"$tools/python/bin/ruff" --config "$package/pyproject.toml" format --quiet --check "${sources[@]}"
-"$tools/python/bin/ruff" --config "$package/pyproject.toml" check --quiet "${sources[@]}"
-(cd "$package" && "$tools/python/bin/mypy" --cache-dir "$tools/python/mypy")
+(
+  cd "$package"
+  sources=(. ../../examples/pydantic-ai-approvals ../../tests/interop/driver.py ../../tests/interop/strict_proxy.py)
+  "$tools/python/bin/ruff" --config pyproject.toml format --quiet --check "${sources[@]}"
+  "$tools/python/bin/ruff" --config pyproject.toml check --quiet "${sources[@]}"
+  "$tools/python/bin/mypy" --cache-dir "$tools/python/mypy"
+)
 
 step "python: tests"
 # Those of the engines have a stage of their own, with the servers that they need.

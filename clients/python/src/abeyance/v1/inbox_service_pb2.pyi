@@ -1,3 +1,5 @@
+import datetime
+
 from abeyance.v1 import wait_pb2 as _wait_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf.internal import containers as _containers

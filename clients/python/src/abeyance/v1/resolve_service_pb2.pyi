@@ -1,3 +1,5 @@
+import datetime
+
 from abeyance.v1 import results_pb2 as _results_pb2
 from abeyance.v1 import wait_pb2 as _wait_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2

@@ -5,7 +5,7 @@ import warnings
 
 from abeyance.v1 import resolve_service_pb2 as abeyance_dot_v1_dot_resolve__service__pb2
 
-GRPC_GENERATED_VERSION = '1.73.1'
+GRPC_GENERATED_VERSION = '1.74.0'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 

@@ -1,3 +1,5 @@
+import datetime
+
 from abeyance.v1 import question_pb2 as _question_pb2
 from abeyance.v1 import results_pb2 as _results_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
