@@ -44,10 +44,7 @@ test("each call returns at once, and asks nobody twice", async (t) => {
   const printed = (await run(script("run.js"), "17")).split("\n");
   assert.match(printed[0], /^first call {3}\{"status":"pending","order":"order-17","expires":"20/);
   assert.equal(printed[1], "message      Refund 500 for order order-17?");
-  assert.equal(
-    printed[2],
-    'second call  {"status":"refunded","order":"order-17","amount":500,"by":"alice"}',
-  );
+  assert.equal(printed[2], 'second call  {"status":"refunded","order":"order-17","amount":500,"by":"alice"}');
 
   const outbox = join(data, "outbox");
   const invoke = async (event) => JSON.parse(await run(script("invoke.js"), JSON.stringify(event), outbox));

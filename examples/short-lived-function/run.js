@@ -19,7 +19,10 @@ try {
   console.log(`first call   ${await invoke()}`);
 
   // Somebody finds the message, hours later.
-  const [message] = (await readFile(outbox, "utf8")).trim().split("\n").map((line) => JSON.parse(line));
+  const [message] = (await readFile(outbox, "utf8"))
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
   console.log(`message      ${message.text}`);
   const client = new AbeyanceClient(process.env.ABEYANCE_TARGET);
   await client.resolve(message.token, { value: { approved: true }, answeredBy: "alice" });

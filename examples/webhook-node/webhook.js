@@ -59,7 +59,11 @@ async function press(client, secret, request) {
 async function decide(client, { action, token, user, ...button }, signal) {
   switch (action) {
     case "approve":
-      return client.approve(token, button.tool_call_id, { answeredBy: user, overrideArgs: button.override_args, signal });
+      return client.approve(token, button.tool_call_id, {
+        answeredBy: user,
+        overrideArgs: button.override_args,
+        signal,
+      });
     case "deny":
       return client.deny(token, button.tool_call_id, button.message, { answeredBy: user, signal });
     case "answer":
@@ -87,7 +91,11 @@ function refused(error) {
   const { reason, metadata, violations } = error;
   switch (reason) {
     case "ALREADY_SETTLED":
-      return { status: 409, reason, text: `Too late: it is ${metadata.state.toLowerCase()} since ${metadata.settle_time}.` };
+      return {
+        status: 409,
+        reason,
+        text: `Too late: it is ${metadata.state.toLowerCase()} since ${metadata.settle_time}.`,
+      };
     case "ALREADY_DECIDED":
       return { status: 409, reason, text: `Somebody decided ${metadata.tool_call_id} otherwise.` };
     case "TOKEN_UNKNOWN":

@@ -18,7 +18,7 @@ export {
   WaitFailed,
   WaitUnanswered,
 } from "./errors.js";
-export { type Ask, Ticket, type ToolResults } from "./external.js";
+export type { Ask, Ticket, ToolResults } from "./external.js";
 export type { Filter, ListOptions, WatchEvent } from "./inbox.js";
 export type { OpenOptions, SignalOption } from "./options.js";
 export type { Cancelled, Expired, Failed, Outcome, Resolved } from "./outcome.js";
@@ -26,14 +26,5 @@ export { type CallKind, type NewToolCall, Question, type ToolCall } from "./ques
 export { type Approval, type CallResult, DeferredToolResults } from "./results.js";
 export type { Logger, Settings } from "./settings.js";
 export type { State } from "./state.js";
-export {
-  type CallDecision,
-  type Decided,
-  type Decision,
-  Opened,
-  type OpenedWait,
-  type Settled,
-  type TimeoutSource,
-  type WaitInfo,
-} from "./types.js";
-export { Wait } from "./wait.js";
+export type { CallDecision, Decided, Decision, Opened, OpenedWait, Settled, TimeoutSource, WaitInfo } from "./types.js";
+export type { Wait } from "./wait.js";
