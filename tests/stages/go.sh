@@ -34,7 +34,7 @@ for module in examples/go tests/interop/go; do
 done
 
 step "Go: tests"
-(cd examples/go && go test -race -count=1 ./...)
+(cd examples/go && go test -race -count=1 -timeout 3m ./...)
 
 step "Go: the driver"
 (cd tests/interop/go && go build -o "$interop/go" .)

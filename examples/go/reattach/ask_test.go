@@ -50,12 +50,24 @@ func TestAWorkerAsksOnce(t *testing.T) {
 	if err := <-died; !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v", err)
 	}
+	ended := make(chan error, 1)
+	go func() {
+		outcome, err := client.WaitFor(t.Context(), spec("n", "k"), noAsk)
+		if err == nil && outcome.GetResolved().GetPayloadJson() != "1" {
+			err = errors.New(outcome.String())
+		}
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		t.Fatalf("ended before it was answered: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
 	if err := resolve(t.Context(), client, token, "1"); err != nil {
 		t.Fatal(err)
 	}
-	outcome, err := client.WaitFor(t.Context(), spec("n", "k"), noAsk)
-	if err != nil || outcome.GetResolved().GetPayloadJson() != "1" {
-		t.Fatalf("%v, %v", outcome, err)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
 	}
 
 	// Nobody is asked about a wait that was settled before it was asked.
@@ -64,7 +76,7 @@ func TestAWorkerAsksOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	answered(t, client, wait, "2", 5*time.Second)
-	outcome, err = client.WaitFor(t.Context(), spec("n", "settled"), noAsk)
+	outcome, err := client.WaitFor(t.Context(), spec("n", "settled"), noAsk)
 	if err != nil || outcome.GetResolved().GetPayloadJson() != "2" {
 		t.Fatalf("%v, %v", outcome, err)
 	}

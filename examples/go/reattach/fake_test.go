@@ -33,6 +33,7 @@ type fake struct {
 	log      *log
 	streams  chan *fakeStream
 	describe func(context.Context) (*v1.DescribeWaitResponse, error)
+	recorded *v1.Outcome // What CancelWait finds.
 
 	mu    sync.Mutex
 	wires []*wire
@@ -63,7 +64,7 @@ func inBubble(t *testing.T, test func(t *testing.T, f *fake)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client.Log = slog.New(slog.NewTextHandler(f.log, nil))
+		client.Log = slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		f.client = client
 		test(t, f)
 		client.Close()
@@ -81,7 +82,12 @@ func (f *fake) connections() []*wire {
 // wire is a connection that can fall silent towards the client, without an end.
 type wire struct {
 	net.Conn
-	frozen atomic.Bool
+	frozen, closed atomic.Bool
+}
+
+func (w *wire) Close() error {
+	w.closed.Store(true)
+	return w.Conn.Close()
 }
 
 func (w *wire) Read(p []byte) (int, error) {
@@ -104,11 +110,13 @@ func (l *log) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-func (l *log) warnings() int {
+func (l *log) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), "level=WARN")
+	return strings.Count(l.text.String(), text)
 }
+
+func (l *log) warnings() int { return l.count("level=WARN") }
 
 // fakeStream is one stream that a client began.
 type fakeStream struct {
@@ -157,6 +165,17 @@ func (f *fake) stream(s *fakeStream, send func(*v1.WaitEvent) error) error {
 
 func (f *fake) DescribeWait(ctx context.Context, _ *v1.DescribeWaitRequest) (*v1.DescribeWaitResponse, error) {
 	return f.describe(ctx)
+}
+
+func (f *fake) OpenWait(context.Context, *v1.OpenWaitRequest) (*v1.OpenWaitResponse, error) {
+	return &v1.OpenWaitResponse{Opened: openedEvent().GetOpened()}, nil
+}
+
+func (f *fake) CancelWait(_ context.Context, r *v1.CancelWaitRequest) (*v1.CancelWaitResponse, error) {
+	if r.GetToken() != token {
+		return nil, refused(codes.NotFound, "TOKEN_UNKNOWN")
+	}
+	return &v1.CancelWaitResponse{Outcome: f.recorded}, nil
 }
 
 // next returns the next stream that a client begins.

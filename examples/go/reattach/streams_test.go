@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,6 +80,9 @@ func TestC06SilenceForTwoIntervalsMeansThatTheConnectionIsDead(t *testing.T) {
 		if wait.Reattached() != 1 || len(f.connections()) != 2 {
 			t.Fatalf("attached again %d times over %d connections", wait.Reattached(), len(f.connections()))
 		}
+		if !frozen[0].closed.Load() {
+			t.Fatal("the connection that fell silent was left open")
+		}
 		begun = time.Now()
 		f.finish(t, wait)
 		if silent := time.Since(begun); silent < 2*time.Second || silent > 3*time.Second {
@@ -136,8 +140,12 @@ func TestAWaitOfSixtyDaysIsFollowedInWindowsOfAnHour(t *testing.T) {
 		}}
 		windows := map[time.Duration]bool{}
 		go func() {
+			var ended time.Time
 			for streams := 0; ; streams++ {
 				s := f.next(t)
+				if pause := time.Since(ended); streams > 0 && pause > 5*time.Millisecond {
+					t.Errorf("attached again %v after a window", pause)
+				}
 				if streams == 0 && s.open.GetSpec().GetTimeout().AsDuration() != days60 {
 					t.Errorf("the wait was opened with %v", s.open.GetSpec())
 				}
@@ -160,6 +168,7 @@ func TestAWaitOfSixtyDaysIsFollowedInWindowsOfAnHour(t *testing.T) {
 					case <-time.After(20 * time.Minute):
 					}
 				}
+				ended = time.Now()
 			}
 		}()
 		spec := &v1.WaitSpec{Name: "n", Expiry: &v1.WaitSpec_Timeout{Timeout: durationpb.New(days60)}}
@@ -220,7 +229,7 @@ func TestTheDelayGrowsWithFullJitterAndIsForgottenAfterAHealthyStream(t *testing
 		250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second,
 		30 * time.Second, 30 * time.Second,
 	}
-	sums := make([]time.Duration, len(bounds))
+	sums, least, most := make([]time.Duration, len(bounds)), slices.Clone(bounds), make([]time.Duration, len(bounds))
 	inBubble(t, func(t *testing.T, f *fake) {
 		_, s := f.wait(t)
 		for range rounds {
@@ -233,6 +242,7 @@ func TestTheDelayGrowsWithFullJitterAndIsForgottenAfterAHealthyStream(t *testing
 					t.Fatalf("try %d waited %v", n, delay)
 				}
 				sums[n] += delay
+				least[n], most[n] = min(least[n], delay), max(most[n], delay)
 			}
 			time.Sleep(5 * time.Second)
 		}
@@ -241,6 +251,9 @@ func TestTheDelayGrowsWithFullJitterAndIsForgottenAfterAHealthyStream(t *testing
 		// Half the bound on average: five deviations to each side are 0.23 of it.
 		if share := float64(sum) / float64(rounds*bounds[n]); share < 0.27 || share > 0.73 {
 			t.Errorf("try %d waited %.2f of its bound on average", n, share)
+		}
+		if least[n] > bounds[n]*4/10 || most[n] < bounds[n]*6/10 {
+			t.Errorf("try %d waited between %v and %v", n, least[n], most[n])
 		}
 	}
 }
@@ -296,6 +309,26 @@ func TestWaitsThatAreScoldedTogetherComeBackTogether(t *testing.T) {
 		}
 		if f.log.warnings() != 1 {
 			t.Fatalf("%d warnings", f.log.warnings())
+		}
+	})
+}
+
+func TestACallForRestraintMakesTheFirstDelayLong(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fake) {
+		const count = 50
+		streams := make([]*fakeStream, count)
+		for i := range streams {
+			_, streams[i] = f.wait(t)
+		}
+		begun := time.Now()
+		for _, s := range streams {
+			s.end(status.Error(codes.ResourceExhausted, "too much"))
+		}
+		for range count {
+			f.attached(t)
+		}
+		if last := time.Since(begun); last < 4*time.Second || last > 8*time.Second {
+			t.Fatalf("the last of %d came back after %v", count, last)
 		}
 	})
 }
@@ -412,11 +445,50 @@ func TestTheEndOfTheContextDetaches(t *testing.T) {
 			t.Fatalf("%v", err)
 		}
 		<-(<-began).ctx.Done()
+		if f.log.count("attaching again") != 0 {
+			t.Fatal("the end of the context was taken for a cut")
+		}
 		f.client.Close()
 		if _, err := f.client.Open(t.Context(), &v1.WaitSpec{Name: "n"}); !errors.Is(err, ErrClosed) {
 			t.Fatalf("%v", err)
 		}
 	})
+}
+
+func TestAnAskMayBeLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		ask      error
+		recorded *v1.Outcome
+		want     string
+	}{
+		"with its answer":            {ask: &Refusal{Reason: "ALREADY_SETTLED"}, want: "1"},
+		"with its failure":           {ask: errors.New("x"), recorded: answeredEvent("2").GetOutcome(), want: "2"},
+		"and its failure be in time": {ask: errors.New("x"), recorded: cancelled()},
+		"and nobody know":            {ask: errors.New("x"), recorded: &v1.Outcome{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, f *fake) {
+				f.recorded = c.recorded
+				began := make(chan *fakeStream, 1)
+				go func() { began <- f.attached(t) }()
+				outcome, err := f.client.WaitFor(t.Context(), &v1.WaitSpec{Name: "n"}, func(context.Context, *Wait) error {
+					s := <-began
+					time.AfterFunc(10*time.Second, func() { s.send(answeredEvent("1")); s.end(nil) })
+					return c.ask
+				})
+				if got := outcome.GetResolved().GetPayloadJson(); got != c.want || (err == nil) != (c.want != "") {
+					t.Fatalf("%v, %v", outcome, err)
+				}
+				if err != nil && !errors.Is(err, c.ask) {
+					t.Fatalf("%v", err)
+				}
+			})
+		})
+	}
+}
+
+func cancelled() *v1.Outcome {
+	return &v1.Outcome{State: v1.Wait_STATE_CANCELLED, Result: &v1.Outcome_Cancelled{Cancelled: &v1.Cancelled{}}}
 }
 
 func detached(reason v1.Detached_Reason, delay time.Duration) *v1.WaitEvent {
