@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-PATIENCE = 90.0
+PATIENCE = 150.0
 """Seconds until something that should have happened long ago is given up. Generous: the machine may be busy."""
 
 

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from .process import PATIENCE
+_PATIENCE = 300.0
+"""Seconds until a server that runs but does not serve is given up. Prefect's makes its database first, with hundreds of migrations."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -35,7 +36,7 @@ class Server:
 
     def wait_until(self, serves: Callable[[], bool]) -> None:
         """Returns once `serves`. Neither server says so in a way that could be waited for."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + _PATIENCE
         while not serves():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
