@@ -154,12 +154,16 @@ func TestAWorkerThatIsCancelled(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		tokens, ended := make(chan reattach.Token, 1), make(chan error, 1)
 		go func() {
-			_, err := client.WaitFor(ctx, spec("n", key), handOn(tokens))
+			_, err := client.WaitFor(ctx, spec("n", key), func(ctx context.Context, wait *reattach.Wait) error {
+				tokens <- wait.Token()
+				<-ctx.Done()
+				return ctx.Err()
+			})
 			ended <- err
 		}()
 		token := <-tokens
 		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
+		if err := <-ended; !errors.Is(err, context.Canceled) || errors.As(err, new(*reattach.AskError)) {
 			t.Fatalf("%v", err)
 		}
 		if got := describe(t, client, token).GetState(); got != want {

@@ -448,7 +448,12 @@ func TestTheEndOfTheContextDetaches(t *testing.T) {
 		if f.log.count("attaching again") != 0 {
 			t.Fatal("the end of the context was taken for a cut")
 		}
+
+		followed, _ := f.wait(t)
 		f.client.Close()
+		if _, err := followed.Outcome(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Fatalf("%v", err)
+		}
 		if _, err := f.client.Open(t.Context(), &v1.WaitSpec{Name: "n"}); !errors.Is(err, ErrClosed) {
 			t.Fatalf("%v", err)
 		}
