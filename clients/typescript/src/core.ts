@@ -3,7 +3,7 @@ import type { DescMessage, DescMethodUnary, MessageShape } from "@bufbuild/proto
 import { jittered } from "./backoff.js";
 import { isPassing, type Refusal, Refused, Stopped, Unavailable } from "./errors.js";
 import { Cut, unary } from "./grpc.js";
-import { Links } from "./links.js";
+import { type Link, Links } from "./links.js";
 import { complete, type FullSettings, type Settings } from "./settings.js";
 import { sleep } from "./time.js";
 
@@ -23,6 +23,16 @@ export interface Repeat {
   readonly patienceMs?: number;
   /** Ends the call and the repeating. */
   readonly signal?: AbortSignal | undefined;
+}
+
+/** What bounds a repeat. */
+interface RetryLimits {
+  /** How much of the patience is left, in milliseconds. Default: for ever. */
+  readonly leftMs?: number;
+  /** Ends the waiting. */
+  readonly signal?: AbortSignal | undefined;
+  /** The connection of the stream that was cut. All its streams rest together when the server asks for restraint. */
+  readonly link?: Link;
 }
 
 /** A way to stop something that is under way. */
@@ -100,13 +110,9 @@ export class Core {
    * Waits until it is time to try again after a cut, and gives the number of the try after that. Throws what was said if it is a clear refusal,
    * or if no time is left.
    */
-  async retry(
-    cut: Cut,
-    attempt: number,
-    limits: { leftMs?: number; signal?: AbortSignal | undefined },
-  ): Promise<number> {
+  async retry(cut: Cut, attempt: number, limits: RetryLimits): Promise<number> {
     const { refusal } = cut;
-    const { leftMs = Number.POSITIVE_INFINITY, signal } = limits;
+    const { leftMs = Number.POSITIVE_INFINITY, signal, link } = limits;
     const asked = Math.min(refusal.retryDelayMs ?? 0, LONGEST_RETRY_DELAY_MS);
     if (cut.planned) {
       await sleep(asked, signal);
@@ -122,7 +128,14 @@ export class Core {
     // The last try is made when patience ends, not given up because its delay would be longer.
     const delay = Math.min(leftMs, jittered(this.settings.backoff, n) + asked);
     this.settings.logger.debug(`trying again in ${Math.round(delay)} ms: ${refusal.message} (${refusal.code})`);
+    if (link !== undefined && isScolding(refusal)) {
+      link.restUntil = Math.max(link.restUntil, performance.now() + delay);
+    }
     await sleep(delay, signal);
+    // A server scolds a connection, not a stream: the hastiest of many streams must not make the next one for all.
+    while (link !== undefined && link.restUntil > performance.now()) {
+      await sleep(link.restUntil - performance.now(), signal);
+    }
     return n + 1;
   }
 

@@ -10,7 +10,6 @@ import {
   WaitService,
 } from "./gen/abeyance/v1/wait_service_pb.js";
 import { Cut, type MessageStream, serverStream } from "./grpc.js";
-import type { Link } from "./links.js";
 import { type Outcome, outcomeFromWire } from "./outcome.js";
 import { length } from "./time.js";
 import { type Decided, decidedFromWire, Opened } from "./types.js";
@@ -45,7 +44,7 @@ export interface Attached {
 async function begin(core: Core, beginning: Beginning, signal: AbortSignal): Promise<Attached> {
   signal.throwIfAborted();
   const { attachWindowMs, attemptTimeoutMs } = core.settings;
-  const link: Link = core.links.waits;
+  const link = core.links.waits;
   const { client } = link;
   const windowEnd = Date.now() + attachWindowMs * (0.9 + 0.1 * Math.random());
   const options = { deadline: new Date(windowEnd), signal };
@@ -158,7 +157,7 @@ export class Follower {
       this.#core.settings.logger.debug(`wait ${waitId}: ${cut.message}`);
       attempt = this.#core.afterCut(cut.refusal, attempt, begun);
       for (;;) {
-        attempt = await this.#core.retry(cut, attempt, { signal });
+        attempt = await this.#core.retry(cut, attempt, { signal, link: this.#core.links.waits });
         try {
           current = await begin(this.#core, beginning, signal);
           break;

@@ -123,7 +123,7 @@ export async function* watch(core: Core, filter: Filter): AsyncGenerator<WatchEv
           link.renew(client);
         }
         const leftMs = begunOnce ? Number.POSITIVE_INFINITY : core.settings.patienceMs - (performance.now() - firstTry);
-        attempt = await core.retry(error, core.afterCut(error.refusal, attempt, begun), { leftMs, signal });
+        attempt = await core.retry(error, core.afterCut(error.refusal, attempt, begun), { leftMs, signal, link });
       } finally {
         stream.cancel();
       }

@@ -3,9 +3,11 @@ import { Client, credentials } from "@grpc/grpc-js";
 import { address, channelOptions, type FullSettings } from "./settings.js";
 
 /** One connection to the broker, made when it is first used and made anew when it is dead. */
-class Link {
+export class Link {
   readonly #make: () => Client;
   #client: Client;
+  /** Until when no stream that was cut begins again, by `performance.now()`, since the server asked for restraint. */
+  restUntil = 0;
 
   constructor(make: () => Client) {
     this.#make = make;
@@ -56,5 +58,3 @@ export class Links {
     this.watches.close();
   }
 }
-
-export type { Link };
