@@ -230,7 +230,8 @@ func (c *Client) invoke(
 		if err = conn.Invoke(try, method, request, reply, options...); err == nil {
 			return nil
 		}
-		if try.Err() != nil {
+		// It was the time of this try that ran out, not the caller's.
+		if try.Err() != nil && ctx.Err() == nil {
 			c.calls.suspect(conn)
 		}
 		return refusalOf(err)
@@ -326,7 +327,7 @@ type line struct {
 	stale   map[*conn]bool // Those that fell silent, until their last stream has ended.
 	closed  bool
 	scolded time.Time // When a server asked for restraint last.
-	until   time.Time // Until when nobody begins anything, since a server hung up over it.
+	until   time.Time // When those come back whose connection a server ended over it.
 }
 
 type conn struct {

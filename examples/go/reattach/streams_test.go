@@ -93,13 +93,32 @@ func TestC06SilenceForTwoIntervalsMeansThatTheConnectionIsDead(t *testing.T) {
 
 func TestACallOnASilentConnectionIsRepeatedOnAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fake) {
-		f.describe = func(context.Context) (*v1.DescribeWaitResponse, error) { return &v1.DescribeWaitResponse{}, nil }
+		// Has no answer for those in a hurry.
+		f.describe = func(ctx context.Context) (*v1.DescribeWaitResponse, error) {
+			if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < 2*time.Second {
+				<-ctx.Done()
+			}
+			return &v1.DescribeWaitResponse{}, ctx.Err()
+		}
 		describe := func() error {
 			_, err := v1.NewResolveServiceClient(f.client).DescribeWait(t.Context(), &v1.DescribeWaitRequest{})
 			return err
 		}
 		if err := describe(); err != nil {
 			t.Fatal(err)
+		}
+		// A caller that gives up early says nothing of the connection.
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := v1.NewResolveServiceClient(f.client).DescribeWait(short, &v1.DescribeWaitRequest{})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("%v", err)
+		}
+		if err := describe(); err != nil {
+			t.Fatal(err)
+		}
+		if len(f.connections()) != 1 {
+			t.Fatalf("%d connections", len(f.connections()))
 		}
 		f.connections()[0].frozen.Store(true)
 		begun := time.Now()
