@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 
 import grpc
 import pytest
 
 from abeyance import Backoff, Settings, Unavailable
-from abeyance._retry import Restraint, Tries
+from abeyance._retry import Rest, Restraint, Tries
 from abeyance.errors import Refusal
 
 LOST = Refusal(grpc.StatusCode.UNAVAILABLE, "lost")
@@ -41,6 +43,24 @@ def test_scolding_makes_the_next_try_a_sixth_one() -> None:
     assert [restraint.after(LOST, n) for n in (0, 7)] == [0, 7]
     for why in (SCOLDED, EXHAUSTED):
         assert [restraint.after(why, n) for n in (0, 4, 5, 7)] == [5, 5, 5, 7]
+
+
+async def test_a_rest_is_shared_and_grows() -> None:
+    rest = Rest(Settings(backoff=Backoff(base=0.005, cap=30.0)))
+    restraint = Restraint()
+    begun = time.monotonic()
+    await asyncio.gather(*(rest.pause(SCOLDED, restraint) for _ in range(100)))
+    assert time.monotonic() - begun < 0.16 + 1.0
+    # One rest for all of them, so the next one is the seventh try.
+    assert rest._attempt == 6
+    rest.over()
+    assert rest._attempt == 0
+
+
+def test_only_a_goaway_is_about_the_whole_connection() -> None:
+    assert SCOLDED.is_scolded_connection
+    assert not EXHAUSTED.is_scolded_connection
+    assert not Refusal(grpc.StatusCode.UNAVAILABLE, "GOAWAY received; Error code: 0; Debug Text: max_age").is_scolding
 
 
 def test_many_scoldings_are_one_warning(caplog: pytest.LogCaptureFixture) -> None:

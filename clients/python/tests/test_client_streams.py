@@ -223,6 +223,20 @@ async def test_scolding_is_met_with_restraint_and_one_warning(broker: Broker, ca
     assert not any(w.token in told[0] for w in waits)
 
 
+async def test_all_streams_of_a_scolded_connection_rest_together(broker: Broker) -> None:
+    # The delays are below 0.32 s, 0.64 s, 1.28 s and so on; of 50 single ones the shortest would be next to nothing each time.
+    settings = Settings(backoff=Backoff(base=0.01, cap=30.0))
+    async with fault_proxy(broker.target, "--scold-after", "0.2") as proxy, AbeyanceClient(proxy.target, settings=settings) as client:
+        waits = await asyncio.gather(*(client.wait("scolded", timeout=60) for _ in range(50)))
+        before = proxy.count("connection")
+        await asyncio.sleep(3)
+        assert proxy.count("connection") - before <= 8
+        await proxy.command("calm")
+        async with AbeyanceClient(broker.target) as other:
+            await asyncio.gather(*(other.resolve(w.token, True) for w in waits))
+        await asyncio.gather(*(w.outcome() for w in waits))
+
+
 async def test_closing_a_wait_detaches_and_nothing_more(broker: Broker, client: AbeyanceClient) -> None:
     async with await client.wait("closed", timeout=60) as wait:
         pass

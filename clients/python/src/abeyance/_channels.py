@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import grpc
 
 from . import v1
+from ._retry import Rest
 from ._version import __version__
 from .settings import Settings
 
@@ -78,6 +79,8 @@ class Lines:
     def __init__(self, target: str, settings: Settings) -> None:
         self._target = target
         self._settings = settings
+        self.rest = Rest(settings)
+        """How long the streams of waits stay away from a server that scolded their connection."""
         self._lines: dict[str, Line] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._followers: set[asyncio.Task[Any]] = set()

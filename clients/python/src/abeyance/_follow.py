@@ -12,7 +12,7 @@ import grpc
 from . import _convert, v1
 from ._channels import Channels, Line
 from ._retry import LONGEST_RETRY_DELAY, Cut, Restraint, Tries, log, lost, within
-from .errors import ProtocolError
+from .errors import ProtocolError, Refusal
 from .info import Decided
 from .outcome import Opened, Outcome
 from .settings import Settings
@@ -172,14 +172,21 @@ class Streams:
                     self._channels.here().give_up("waits", stream.line)
                 if time.monotonic() - stream.begun >= _HEALTHY and not cut.why.is_scolding:
                     tries.over()
-                await tries.pause(cut.why)
+                    self._channels.here().rest.over()
+                await self._pause(cut.why, tries)
             while True:
                 try:
                     stream = await self.begin(attach)
                     break
                 except Cut as cut:
-                    await tries.pause(cut.why)
+                    await self._pause(cut.why, tries)
             told.attached()
+
+    async def _pause(self, why: Refusal, tries: Tries) -> None:
+        if why.is_scolded_connection:
+            await self._channels.here().rest.pause(why, self._restraint)
+        else:
+            await tries.pause(why)
 
     async def _read(self, stream: Stream, told: Told) -> Outcome:
         try:

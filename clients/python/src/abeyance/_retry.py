@@ -82,6 +82,28 @@ class Restraint:
         return max(attempt, SCOLDED)
 
 
+class Rest:
+    """How long all streams of a scolded connection stay away: together, since of a thousand single delays the shortest is none."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._attempt = 0
+        self._until = 0.0
+
+    async def pause(self, why: Refusal, restraint: Restraint) -> None:
+        """Waits until the rest is over that `why` began, or another stream for the same reason."""
+        now = time.monotonic()
+        if now >= self._until:
+            self._attempt = restraint.after(why, self._attempt)
+            self._until = now + self._settings.backoff.delay(self._attempt) + min(why.retry_delay or 0.0, LONGEST_RETRY_DELAY)
+            self._attempt += 1
+        await asyncio.sleep(self._until - now)
+
+    def over(self) -> None:
+        """The trouble is over: the next rest is a first one."""
+        self._attempt = 0
+
+
 class Tries:
     """The tries of one call: how many there were, and when the next one may be made."""
 

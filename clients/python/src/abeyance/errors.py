@@ -162,11 +162,14 @@ class Refusal:
         return self.code not in _VERDICTS
 
     @property
+    def is_scolded_connection(self) -> bool:
+        """Whether the server ended the whole connection with GOAWAY and `ENHANCE_YOUR_CALM`. grpcio tells of it in words alone."""
+        return "GOAWAY" in self.message and any(word in self.message for word in ("Error code: 11", "too_many_pings", "ENHANCE_YOUR_CALM"))
+
+    @property
     def is_scolding(self) -> bool:
-        """Whether it says that this client does too much. grpcio tells of a GOAWAY in words alone."""
-        return self.code is grpc.StatusCode.RESOURCE_EXHAUSTED or any(
-            word in self.message for word in ("too_many_pings", "ENHANCE_YOUR_CALM")
-        )
+        """Whether it says that this client does too much."""
+        return self.code is grpc.StatusCode.RESOURCE_EXHAUSTED or self.is_scolded_connection
 
     def error(self, kind: type[AbeyanceError]) -> AbeyanceError:
         """The same as an exception."""
