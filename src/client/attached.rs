@@ -151,12 +151,12 @@ impl Client {
     /// # Errors
     /// What came instead.
     async fn begin(&self, beginning: &Beginning) -> Result<Stream, Unbegun> {
-        let hold = self.waits.hold();
-        let mut client =
-            WaitServiceClient::new(hold.channel.clone()).max_decoding_message_size(MESSAGE_BYTES);
+        let mut hold = self.waits.hold();
         let window = window();
         let window_ends = Instant::now() + window;
-        let first = async {
+        let first = async |channel| {
+            let client = WaitServiceClient::new(channel);
+            let mut client = client.max_decoding_message_size(MESSAGE_BYTES);
             let mut events = match beginning.clone() {
                 Beginning::Wait(request) => {
                     let request = within(window, *request);
@@ -177,7 +177,7 @@ impl Client {
             };
             Ok((first, events))
         };
-        let (first, events) = match self.bounded(&hold, first).await {
+        let (first, events) = match self.bounded(&mut hold, first).await {
             Ok(begun) => begun,
             Err(refusal) => return Err(Unbegun::Lost(hold, refusal)),
         };

@@ -292,8 +292,8 @@ impl Client {
         let begun = Instant::now();
         let mut attempt = 0;
         loop {
-            let hold = self.calls.hold();
-            let refusal = match self.bounded(&hold, call(hold.channel.clone())).await {
+            let mut hold = self.calls.hold();
+            let refusal = match self.bounded(&mut hold, &mut call).await {
                 Ok(response) => return Ok(response.into_inner()),
                 Err(refusal) => refusal,
             };
@@ -303,16 +303,23 @@ impl Client {
     }
 
     /// Bounds one try. The deadline went to the broker as well, but a broker that cannot be reached does not read it.
-    pub(super) async fn bounded<T>(
+    pub(super) async fn bounded<T, F>(
         &self,
-        hold: &Hold,
-        attempt: impl Future<Output = Result<T, Status>>,
-    ) -> Result<T, Refusal> {
+        hold: &mut Hold,
+        call: impl FnOnce(Channel) -> F,
+    ) -> Result<T, Refusal>
+    where
+        F: Future<Output = Result<T, Status>>,
+    {
         let bound = self.settings.attempt_timeout;
         let begun = Instant::now();
+        let attempt = async {
+            let channel = hold.channel().await?;
+            call(channel).await.map_err(Refusal::from)
+        };
         let refusal = match tokio::time::timeout(bound, attempt).await {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(status)) => Refusal::from(status),
+            Ok(Err(refusal)) => refusal,
             Err(_) => Refusal::local(
                 Code::DeadlineExceeded,
                 format!("no answer within {} s", bound.as_secs_f32()),

@@ -9,32 +9,37 @@ use std::{
 };
 
 use hyper_util::{client::legacy::connect::HttpConnector, rt::TokioIo};
-use tokio::{net::TcpStream, time::Instant};
+use tokio::{net::TcpStream, sync::watch, time::Instant};
 use tonic::{
-    Code,
+    Code, Status,
     codegen::Service,
     transport::{Channel, Endpoint, Uri},
 };
 
 use super::{
     error::Refusal,
-    overheard::{Overheard, Scoldings},
+    overheard::{Over, Overheard, Scoldings},
 };
 
 /// TCP's own test of an idle connection.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 /// Each scolding doubles the time between two pings, up to this.
 const LONGEST_KEEP_ALIVE: Duration = Duration::from_secs(3600);
+/// For how long a failure to connect is told to whoever needs the connection too, before it is tried again.
+const FAILED: Duration = Duration::from_millis(100);
 /// How long a cause that was reported is not reported again.
 const REPORTED: Duration = Duration::from_secs(3600);
 
 /// A connection that many calls share. Clones are the same line.
+///
+/// It connects once for all who need it, and tells all of them if that fails: a thousand waits that lost their connection must not
+/// become a thousand connections, one after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Line(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// How to connect anew. `None` for a channel that was made elsewhere, which stays.
+    /// How to connect. `None` for a channel that was made elsewhere, which stays.
     endpoint: Option<Endpoint>,
     scoldings: Arc<Scoldings>,
     current: Mutex<Current>,
@@ -42,66 +47,63 @@ struct Shared {
 
 #[derive(Debug)]
 struct Current {
-    channel: Channel,
-    /// How often the channel was replaced.
+    state: State,
+    /// Which connection this is. It counts up as they are given up.
     number: u64,
     keep_alive_interval: Duration,
     reported: Option<Instant>,
 }
 
+#[derive(Debug)]
+enum State {
+    Idle,
+    /// Those who need the connection wait for it here: `Some` once it is there or failed.
+    Connecting(watch::Receiver<Option<Result<(), Refusal>>>),
+    /// And since when.
+    Connected(Channel, Over, Instant),
+    Failed(Refusal, Instant),
+}
+
 /// The line as one try found it.
 #[derive(Clone, Debug)]
 pub(super) struct Hold {
-    pub(super) channel: Channel,
     line: Line,
-    number: u64,
+    /// Of the connection that the try was made on.
+    number: Option<u64>,
     scoldings: u64,
 }
 
 impl Line {
-    /// A line that connects when it is first used. Must be made within a Tokio runtime.
-    pub(super) fn new(
-        endpoint: Endpoint,
-        connect_timeout: Duration,
-        keep_alive_interval: Duration,
-    ) -> Self {
-        let endpoint = endpoint.connect_timeout(connect_timeout);
-        let scoldings = Arc::<Scoldings>::default();
-        let channel = connect(&endpoint, keep_alive_interval, &scoldings);
-        Self::of(Some(endpoint), channel, keep_alive_interval, scoldings)
+    /// A line that connects when it is first used.
+    pub(super) fn new(endpoint: Endpoint, keep_alive_interval: Duration) -> Self {
+        Self::of(Some(endpoint), State::Idle, keep_alive_interval)
     }
 
     /// A channel that was made elsewhere.
     pub(super) fn fixed(channel: Channel) -> Self {
-        Self::of(None, channel, Duration::ZERO, Arc::default())
+        let state = State::Connected(channel, Over::default(), Instant::now());
+        Self::of(None, state, Duration::ZERO)
     }
 
-    fn of(
-        endpoint: Option<Endpoint>,
-        channel: Channel,
-        keep_alive_interval: Duration,
-        scoldings: Arc<Scoldings>,
-    ) -> Self {
+    fn of(endpoint: Option<Endpoint>, state: State, keep_alive_interval: Duration) -> Self {
         let current = Current {
-            channel,
+            state,
             number: 0,
             keep_alive_interval,
             reported: None,
         };
         Self(Arc::new(Shared {
             endpoint,
-            scoldings,
+            scoldings: Arc::default(),
             current: Mutex::new(current),
         }))
     }
 
     /// The line for one try.
     pub(super) fn hold(&self) -> Hold {
-        let current = self.current();
         Hold {
-            channel: current.channel.clone(),
             line: self.clone(),
-            number: current.number,
+            number: None,
             scoldings: self.0.scoldings.count(),
         }
     }
@@ -112,17 +114,82 @@ impl Line {
         lock.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Connects anew for all tries to come, unless another try saw to that already.
-    fn replace(&self, number: u64, lengthen: u32) {
+    /// The connection and its number, made if need be.
+    async fn channel(&self) -> Result<(Channel, u64), Refusal> {
+        loop {
+            let mut connecting = {
+                let mut current = self.current();
+                match &current.state {
+                    State::Connected(channel, over, _) if !over.is_set() => {
+                        return Ok((channel.clone(), current.number));
+                    }
+                    // So does a proxy whose broker is down.
+                    State::Connected(_, _, since) if since.elapsed() < FAILED => {
+                        let closed = "the connection was closed as soon as it was made";
+                        return Err(Refusal::local(Code::Unavailable, closed));
+                    }
+                    State::Failed(refusal, at) if at.elapsed() < FAILED => {
+                        return Err(refusal.clone());
+                    }
+                    State::Connecting(connecting) if connecting.has_changed().is_ok() => {
+                        connecting.clone()
+                    }
+                    _ => self.connect(&mut current),
+                }
+            };
+            match connecting.wait_for(Option::is_some).await.as_deref() {
+                Ok(Some(Err(refusal))) => return Err(refusal.clone()),
+                Ok(_) => {}
+                // Its runtime was shut down.
+                Err(_) => {
+                    let stopped = "the connection was given up while it was made";
+                    return Err(Refusal::local(Code::Unavailable, stopped));
+                }
+            }
+        }
+    }
+
+    /// Begins to connect, in a task of its own: whoever needed it first may be cancelled, and others wait too.
+    fn connect(&self, current: &mut Current) -> watch::Receiver<Option<Result<(), Refusal>>> {
+        let (tell, connecting) = watch::channel(None);
+        current.state = State::Connecting(connecting.clone());
+        current.number += 1;
+        let (line, number) = (self.clone(), current.number);
+        let over = Over::default();
+        let connector = Connector::new(self.0.scoldings.clone(), over.clone());
+        let endpoint = self.0.endpoint.clone();
+        let keep_alive_interval = current.keep_alive_interval;
+        tokio::spawn(async move {
+            let Some(endpoint) = endpoint else { return };
+            let endpoint = endpoint.http2_keep_alive_interval(keep_alive_interval);
+            let made = endpoint.connect_with_connector(connector).await;
+            let (state, result) = match made {
+                Ok(channel) => (State::Connected(channel, over, Instant::now()), Ok(())),
+                Err(error) => {
+                    let mut refusal = Refusal::from(Status::from_error(Box::new(error)));
+                    refusal.code = Code::Unavailable;
+                    (State::Failed(refusal.clone(), Instant::now()), Err(refusal))
+                }
+            };
+            let mut current = line.current();
+            if current.number == number {
+                current.state = state;
+            }
+            // Nobody may be waiting any more.
+            let _ = tell.send(Some(result));
+        });
+        connecting
+    }
+
+    /// Leaves a connection to what goes on with it, and connects anew for all tries to come, unless another try saw to that already.
+    fn leave(&self, number: Option<u64>, lengthen: u32) {
         let mut current = self.current();
-        if let Some(endpoint) = &self.0.endpoint
-            && current.number == number
-        {
+        if self.0.endpoint.is_some() && Some(current.number) == number {
             let longer = current.keep_alive_interval.saturating_mul(lengthen);
             // One that was set longer than that stays.
             current.keep_alive_interval =
                 longer.min(LONGEST_KEEP_ALIVE.max(current.keep_alive_interval));
-            current.channel = connect(endpoint, current.keep_alive_interval, &self.0.scoldings);
+            current.state = State::Idle;
             current.number += 1;
         }
     }
@@ -141,10 +208,19 @@ impl Line {
 }
 
 impl Hold {
-    /// Nothing arrived for so long that the connection must be taken for dead. What goes on with it stays on it; the next try is
-    /// made on another.
+    /// The connection for this try.
+    ///
+    /// # Errors
+    /// It could not be made, now or a moment ago.
+    pub(super) async fn channel(&mut self) -> Result<Channel, Refusal> {
+        let (channel, number) = self.line.channel().await?;
+        self.number = Some(number);
+        Ok(channel)
+    }
+
+    /// Nothing arrived for so long that the connection must be taken for dead. The next try is made on another.
     pub(super) fn went_silent(&self) {
-        self.line.replace(self.number, 1);
+        self.line.leave(self.number, 1);
     }
 
     /// Whether `refusal`, the end of this try, says that the client does too much.
@@ -153,7 +229,7 @@ impl Hold {
             let text = self.line.0.scoldings.text();
             self.line
                 .report(&format!("GOAWAY ENHANCE_YOUR_CALM {text:?}"));
-            self.line.replace(self.number, 2);
+            self.line.leave(self.number, 2);
             return true;
         }
         if refusal.code == Code::ResourceExhausted {
@@ -164,30 +240,26 @@ impl Hold {
     }
 }
 
-fn connect(
-    endpoint: &Endpoint,
-    keep_alive_interval: Duration,
-    scoldings: &Arc<Scoldings>,
-) -> Channel {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_keepalive(Some(TCP_KEEPALIVE));
-    let connector = Connector {
-        tcp,
-        scoldings: scoldings.clone(),
-    };
-    endpoint
-        .clone()
-        .http2_keep_alive_interval(keep_alive_interval)
-        .connect_with_connector_lazy(connector)
-}
-
 /// Connects with TCP, and overhears the connection.
 #[derive(Clone)]
 struct Connector {
     tcp: HttpConnector,
     scoldings: Arc<Scoldings>,
+    over: Over,
+}
+
+impl Connector {
+    fn new(scoldings: Arc<Scoldings>, over: Over) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(TCP_KEEPALIVE));
+        Self {
+            tcp,
+            scoldings,
+            over,
+        }
+    }
 }
 
 type Connecting = Pin<Box<dyn Future<Output = io::Result<TokioIo<Overheard<TcpStream>>>> + Send>>;
@@ -203,53 +275,127 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, uri: Uri) -> Connecting {
         let connecting = self.tcp.call(uri);
-        let scoldings = self.scoldings.clone();
+        let (scoldings, over) = (self.scoldings.clone(), self.over.clone());
         Box::pin(async move {
             let stream = connecting.await.map_err(io::Error::other)?.into_inner();
-            Ok(TokioIo::new(Overheard::new(stream, scoldings)))
+            Ok(TokioIo::new(Overheard::new(stream, scoldings, over)))
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::{net::TcpListener, task::JoinSet};
+
     use super::*;
 
     const PING: Duration = Duration::from_secs(300);
 
-    fn line() -> Line {
-        let endpoint = Endpoint::from_static("http://127.0.0.1:1");
-        Line::new(endpoint, Duration::from_secs(5), PING)
+    /// A server that accepts connections and says nothing, and a line to it.
+    async fn line() -> (TcpListener, Line) {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = server.local_addr().unwrap();
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+        (server, Line::new(endpoint, PING))
+    }
+
+    async fn on(line: &Line) -> Hold {
+        let mut hold = line.hold();
+        hold.channel().await.expect("connects");
+        hold
     }
 
     fn passing() -> Refusal {
         Refusal::local(Code::Unknown, "a broken pipe")
     }
 
+    fn scold(line: &Line) {
+        let goaway = b"\0\0\0\0\0\0\0\x0btoo_many_pings";
+        line.0.scoldings.hear(goaway);
+    }
+
     #[tokio::test]
-    async fn a_frozen_connection_is_replaced_once_by_whoever_notices_first() {
-        let line = line();
-        let (one, two) = (line.hold(), line.hold());
+    async fn all_who_need_a_connection_share_one() {
+        let (server, line) = line().await;
+        let mut holds = JoinSet::new();
+        for _ in 0..100 {
+            let line = line.clone();
+            holds.spawn(async move { on(&line).await.number });
+        }
+        let numbers = holds.join_all().await;
+        assert!(numbers.iter().all(|n| *n == numbers[0]), "{numbers:?}");
+        let (connection, _) = server.accept().await.unwrap();
+        // What the server closes is not used again, and what it closes at once is not made again for a moment.
+        drop(connection);
+        while !connected_since(&line, Instant::now()) {
+            tokio::task::yield_now().await;
+        }
+        let closed = line.hold().channel().await.expect_err("closed at once");
+        assert_eq!(closed.code, Code::Unavailable);
+        connected_since(&line, Instant::now() - FAILED);
+        let again = on(&line).await.number;
+        assert_ne!(again, numbers[0]);
+        assert_eq!(on(&line).await.number, again);
+    }
+
+    /// Puts another time of its making on the connection, and says whether it is over.
+    fn connected_since(line: &Line, time: Instant) -> bool {
+        match &mut line.current().state {
+            State::Connected(_, over, since) => {
+                *since = time;
+                over.is_set()
+            }
+            other => panic!("not connected: {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_told_to_all_and_then_tried_again() {
+        let (server, line) = line().await;
+        let address = server.local_addr().unwrap();
+        drop(server);
+        let mut holds = JoinSet::new();
+        for _ in 0..100 {
+            let line = line.clone();
+            holds.spawn(async move { line.hold().channel().await.map(drop) });
+        }
+        for failed in holds.join_all().await {
+            let refusal = failed.expect_err("nobody listens");
+            assert_eq!(refusal.code, Code::Unavailable);
+            assert!(refusal.message.contains("refused"), "{refusal}");
+        }
+        assert_eq!(line.current().number, 1, "one connection for all of them");
+        let _server = TcpListener::bind(address).await.unwrap();
+        tokio::time::sleep(FAILED).await;
+        on(&line).await;
+    }
+
+    #[tokio::test]
+    async fn a_frozen_connection_is_left_once_by_whoever_notices_first() {
+        let (_server, line) = line().await;
+        let (one, two) = (on(&line).await, on(&line).await);
         one.went_silent();
+        let new = on(&line).await.number;
+        assert_ne!(new, one.number);
         two.went_silent();
-        assert_eq!(line.hold().number, 1);
+        assert_eq!(on(&line).await.number, new);
         assert_eq!(line.current().keep_alive_interval, PING);
     }
 
     #[tokio::test]
     async fn c12_a_scolding_is_met_by_all_who_were_on_the_line_and_lengthens_the_pings() {
-        let line = line();
-        let (one, two) = (line.hold(), line.hold());
+        let (_server, line) = line().await;
+        let (one, two) = (on(&line).await, on(&line).await);
         assert!(!one.is_scolded(&passing()));
-        line.0.scoldings.hear(b"\0\0\0\0\0\0\0\x0btoo_many_pings");
+        scold(&line);
         assert!(one.is_scolded(&passing()) && two.is_scolded(&passing()));
         assert_eq!(line.current().keep_alive_interval, 2 * PING);
         assert!(line.current().reported.is_some());
         // The next try begins with a clean slate.
-        assert!(!line.hold().is_scolded(&passing()));
+        assert!(!on(&line).await.is_scolded(&passing()));
         for _ in 0..10 {
-            let hold = line.hold();
-            line.0.scoldings.hear(b"\0\0\0\0\0\0\0\x0b");
+            let hold = on(&line).await;
+            scold(&line);
             assert!(hold.is_scolded(&passing()));
         }
         assert_eq!(line.current().keep_alive_interval, LONGEST_KEEP_ALIVE);
@@ -275,7 +421,8 @@ mod tests {
     async fn a_channel_that_was_made_elsewhere_stays() {
         let channel = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
         let line = Line::fixed(channel);
-        line.hold().went_silent();
-        assert_eq!(line.hold().number, 0);
+        let before = on(&line).await;
+        before.went_silent();
+        assert_eq!(on(&line).await.number, before.number);
     }
 }

@@ -1,4 +1,4 @@
-//! A connection on which the client overhears whether its server asks for calm.
+//! A connection on which the client overhears that its server sends it away, and whether it asks for calm.
 //!
 //! A server that finds its client too busy ends the connection with GOAWAY and `ENHANCE_YOUR_CALM`. The HTTP/2 library keeps that
 //! to itself: the calls on the connection see a broken pipe. So the frames are read along, of which only the heads count.
@@ -6,7 +6,10 @@
 use std::{
     io,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
 };
 
@@ -55,6 +58,20 @@ impl Scoldings {
     }
 }
 
+/// Whether a connection takes no more calls: its server sent GOAWAY, or it was closed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Over(Arc<AtomicBool>);
+
+impl Over {
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// Where in the server's frames a connection is.
 #[derive(Debug, Default)]
 struct Frames {
@@ -67,7 +84,7 @@ struct Frames {
 }
 
 impl Frames {
-    fn read(&mut self, mut bytes: &[u8], scoldings: &Scoldings) {
+    fn read(&mut self, mut bytes: &[u8], scoldings: &Scoldings, over: &Over) {
         while !bytes.is_empty() {
             if self.left > 0 {
                 let (of_frame, rest) = bytes.split_at(self.left.min(bytes.len()));
@@ -97,9 +114,11 @@ impl Frames {
             }
             if self.left == 0
                 && let Some(goaway) = self.goaway.take()
-                && goaway.len() >= GOAWAY_FIXED_BYTES
             {
-                scoldings.hear(&goaway);
+                over.set();
+                if goaway.len() >= GOAWAY_FIXED_BYTES {
+                    scoldings.hear(&goaway);
+                }
             }
         }
     }
@@ -111,15 +130,23 @@ pub(super) struct Overheard<T> {
     io: T,
     frames: Frames,
     scoldings: Arc<Scoldings>,
+    over: Over,
 }
 
 impl<T> Overheard<T> {
-    pub(super) fn new(io: T, scoldings: Arc<Scoldings>) -> Self {
+    pub(super) fn new(io: T, scoldings: Arc<Scoldings>, over: Over) -> Self {
         Self {
             io,
             frames: Frames::default(),
             scoldings,
+            over,
         }
+    }
+}
+
+impl<T> Drop for Overheard<T> {
+    fn drop(&mut self) {
+        self.over.set();
     }
 }
 
@@ -132,7 +159,8 @@ impl<T: AsyncRead + Unpin> AsyncRead for Overheard<T> {
         let this = self.get_mut();
         let before = buf.filled().len();
         ready!(Pin::new(&mut this.io).poll_read(cx, buf))?;
-        this.frames.read(&buf.filled()[before..], &this.scoldings);
+        let arrived = &buf.filled()[before..];
+        this.frames.read(arrived, &this.scoldings, &this.over);
         Poll::Ready(Ok(()))
     }
 }
@@ -182,10 +210,11 @@ mod tests {
     }
 
     fn heard(bytes: &[u8], piece: usize) -> (u64, String) {
-        let (mut frames, scoldings) = (Frames::default(), Scoldings::default());
+        let (mut frames, scoldings, over) = Default::default();
         for piece in bytes.chunks(piece) {
-            frames.read(piece, &scoldings);
+            Frames::read(&mut frames, piece, &scoldings, &over);
         }
+        assert!(over.is_set(), "every GOAWAY ends a connection");
         (scoldings.count(), scoldings.text())
     }
 

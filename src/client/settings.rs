@@ -111,7 +111,7 @@ impl Settings {
         let waits = endpoint
             .clone()
             .initial_connection_window_size(WAITS_CONNECTION_WINDOW);
-        let line = |endpoint| Line::new(endpoint, self.connect_timeout, self.keep_alive_interval);
+        let line = |endpoint| Line::new(endpoint, self.keep_alive_interval);
         Ok(super::Client::with_lines(
             line(waits),
             line(endpoint.clone()),
@@ -143,6 +143,7 @@ impl Settings {
                 why: e.to_string(),
             })?;
         Ok(endpoint
+            .connect_timeout(self.connect_timeout)
             .keep_alive_timeout(self.keep_alive_timeout)
             // Pings on an idle connection are what servers punish; there is nothing to lose on one.
             .keep_alive_while_idle(false)

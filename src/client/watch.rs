@@ -103,11 +103,14 @@ impl Watch {
     /// Makes one try to begin, and says whether it went well.
     async fn begin(&mut self) -> Result<bool, Error> {
         tokio::time::sleep_until(self.not_before).await;
-        let hold = self.client.watches.hold();
-        let mut client =
-            InboxServiceClient::new(hold.channel.clone()).max_decoding_message_size(MESSAGE_BYTES);
-        let response = client.watch_waits(self.request.clone());
-        match self.client.bounded(&hold, response).await {
+        let mut hold = self.client.watches.hold();
+        let request = self.request.clone();
+        let watch = async |channel| {
+            let client = InboxServiceClient::new(channel);
+            let mut client = client.max_decoding_message_size(MESSAGE_BYTES);
+            client.watch_waits(request).await
+        };
+        match self.client.bounded(&mut hold, watch).await {
             Ok(response) => {
                 self.silence = FIRST_SILENCE;
                 self.stream = Some((hold, response.into_inner()));
