@@ -11,7 +11,7 @@ import samples
 from chaos import Cuts
 from check import equal, fields, normal, true
 from pair import MINUTE, Opened, Pair
-from together import Restart
+from together import Drain, Restart
 
 DAY = 86_400_000
 
@@ -198,6 +198,15 @@ async def reopen(pair: Pair) -> None:
 
 @scenario("the broker is killed and started again while all of them wait", shared=Restart)
 async def restart(pair: Pair) -> None:
+    await through_restart(pair)
+
+
+@scenario("the broker is stopped in order and started again while all of them wait", shared=Drain)
+async def drain(pair: Pair) -> None:
+    await through_restart(pair)
+
+
+async def through_restart(pair: Pair) -> None:
     wait = await pair.open()
     waiting = pair.begin(pair.outcome(wait, "RESOLVED", payload_json='"after"', answered_by="alice"))
     await pair.shared.all_here()
@@ -301,7 +310,7 @@ async def largest_refusal(pair: Pair) -> None:
     await pair.outcome(wait, "RESOLVED")
 
 
-@scenario("connections are cut at random while all of them wait: each wait gets its own answer, and nobody is asked twice", shared=Cuts)
+@scenario("connections are cut and the broker is killed at random: each wait gets its own answer, and nobody is asked twice", shared=Cuts)
 async def chaos(pair: Pair) -> None:
     await asyncio.gather(*(through_cuts(pair, number) for number in range(3)))
 

@@ -52,6 +52,15 @@ class Broker:
         self.process.send_signal(signal.SIGKILL)
         await self.process.wait()
 
+    async def stop(self) -> None:
+        """In order: streams are told to attach again, calls in flight finish."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(START_SECONDS):
+            code = await self.process.wait()
+        if code != 0:
+            raise Wrong(f"the broker does not stop in order: it ended with {code}")
+
     async def remove(self) -> None:
         if self.process is not None and self.process.returncode is None:
             await self.kill()

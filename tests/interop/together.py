@@ -63,7 +63,17 @@ class Restart(Shared):
 
     async def _restart(self) -> None:
         try:
-            await self.broker.kill()
+            await self._stop()
             await self.broker.start()
         finally:
             self.restarted.set()
+
+    async def _stop(self) -> None:
+        await self.broker.kill()
+
+
+class Drain(Restart):
+    """Stops the broker in order, and starts it again."""
+
+    async def _stop(self) -> None:
+        await self.broker.stop()

@@ -96,7 +96,7 @@ def gives_the_answer_of_another(line: Answer) -> None:
     _set(line, payload_json='{"for": "somebody else"}')
 
 
-@lie("outcome", "restart", "outcome.reattached")
+@lie("outcome", "restart drain", "outcome.reattached")
 def never_attached_again(line: Answer) -> None:
     _set(line, reattached=0)
 
