@@ -43,6 +43,10 @@ public final class RefundWorker {
         try (Waits waits = Waits.connect(broker)) {
             RefundWorker worker = new RefundWorker(waits, resolver);
             System.out.println(worker.refund(new BigDecimal(args[0]), args.length > 1 ? args[1] : ""));
+        } catch (Waits.AbeyanceException e) {
+            System.err.println("error: " + e.getMessage());
+            e.violations().forEach(fault -> System.err.println("  " + fault.field() + ": " + fault.description()));
+            System.exit(1);
         }
     }
 

@@ -105,6 +105,12 @@ public final class Waits implements AutoCloseable {
         /** 15 s, 30 s and an hour. */
         public static final Settings DEFAULT =
                 new Settings(Duration.ofSeconds(15), Duration.ofSeconds(30), Duration.ofHours(1));
+
+        public Settings {
+            if (window.compareTo(Duration.ofHours(1)) > 0) {
+                throw new IllegalArgumentException("a window of more than an hour: " + window);
+            }
+        }
     }
 
     /**

@@ -5,6 +5,7 @@ import static abeyance.example.Fixture.refusal;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import abeyance.example.FakeBroker.Stream;
@@ -126,6 +127,14 @@ class RulesTest {
                 .toList();
         assertTrue(windows.stream().allMatch(s -> s >= 54 * 60 - 10 && s <= 60 * 60), windows.toString());
         assertTrue(windows.stream().distinct().count() > 5, windows.toString());
+    }
+
+    @Test
+    void noWindowIsLongerThanAnHour() {
+        Duration tooLong = Duration.ofMinutes(61);
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> new Settings(Duration.ofSeconds(15), Duration.ofSeconds(30), tooLong));
     }
 
     @Test
