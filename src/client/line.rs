@@ -1,28 +1,21 @@
 //! One of the client's connections: replaced when it froze, and left alone for a while when its server asks for that.
 
 use std::{
-    io,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
     time::Duration,
 };
 
-use hyper_util::{client::legacy::connect::HttpConnector, rt::TokioIo};
-use tokio::{net::TcpStream, sync::watch, time::Instant};
+use tokio::{sync::watch, time::Instant};
 use tonic::{
     Code, Status,
-    codegen::Service,
-    transport::{Channel, Endpoint, Uri},
+    transport::{Channel, Endpoint},
 };
 
 use super::{
     error::Refusal,
-    overheard::{Over, Overheard, Scoldings},
+    overheard::{Connector, Over, Scoldings},
 };
 
-/// TCP's own test of an idle connection.
-const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 /// Each scolding doubles the time between two pings, up to this.
 const LONGEST_KEEP_ALIVE: Duration = Duration::from_secs(3600);
 /// For how long a failure to connect is told to whoever needs the connection too, before it is tried again.
@@ -237,49 +230,6 @@ impl Hold {
             return true;
         }
         false
-    }
-}
-
-/// Connects with TCP, and overhears the connection.
-#[derive(Clone)]
-struct Connector {
-    tcp: HttpConnector,
-    scoldings: Arc<Scoldings>,
-    over: Over,
-}
-
-impl Connector {
-    fn new(scoldings: Arc<Scoldings>, over: Over) -> Self {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_keepalive(Some(TCP_KEEPALIVE));
-        Self {
-            tcp,
-            scoldings,
-            over,
-        }
-    }
-}
-
-type Connecting = Pin<Box<dyn Future<Output = io::Result<TokioIo<Overheard<TcpStream>>>> + Send>>;
-
-impl Service<Uri> for Connector {
-    type Response = TokioIo<Overheard<TcpStream>>;
-    type Error = io::Error;
-    type Future = Connecting;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.tcp.poll_ready(cx).map_err(io::Error::other)
-    }
-
-    fn call(&mut self, uri: Uri) -> Connecting {
-        let connecting = self.tcp.call(uri);
-        let (scoldings, over) = (self.scoldings.clone(), self.over.clone());
-        Box::pin(async move {
-            let stream = connecting.await.map_err(io::Error::other)?.into_inner();
-            Ok(TokioIo::new(Overheard::new(stream, scoldings, over)))
-        })
     }
 }
 

@@ -55,6 +55,8 @@
 //! - A cut stream is never an answer. Only an `outcome` event is; any other end of a stream means "attach again".
 //! - What is not known, as a decision or as an end, is never taken for an approval or an answer.
 //! - A stream is read eagerly by a task of its own and to its end, so that no frames pile up and no reset is sent.
+//! - A connection that went silent is left for a new one, and all waits of a client share the making of it.
+//! - No stream is held for longer than an hour, and no timer is longer, however long the wait.
 //! - Every open carries a `request_id`, so that every call may be repeated without harm.
 //! - `Debug` of a [`Token`] shows nothing, and no log line carries one.
 

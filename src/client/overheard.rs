@@ -11,9 +11,18 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use hyper_util::{client::legacy::connect::HttpConnector, rt::TokioIo};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+use tonic::{codegen::Service, transport::Uri};
+
+/// TCP's own test of an idle connection.
+const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// RFC 9113: the head of a frame, and what is known of GOAWAY.
 const HEAD_BYTES: usize = 9;
@@ -134,7 +143,7 @@ pub(super) struct Overheard<T> {
 }
 
 impl<T> Overheard<T> {
-    pub(super) fn new(io: T, scoldings: Arc<Scoldings>, over: Over) -> Self {
+    fn new(io: T, scoldings: Arc<Scoldings>, over: Over) -> Self {
         Self {
             io,
             frames: Frames::default(),
@@ -192,6 +201,49 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Overheard<T> {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
+    }
+}
+
+/// Connects with TCP, and overhears the connection.
+#[derive(Clone)]
+pub(super) struct Connector {
+    tcp: HttpConnector,
+    scoldings: Arc<Scoldings>,
+    over: Over,
+}
+
+impl Connector {
+    pub(super) fn new(scoldings: Arc<Scoldings>, over: Over) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(TCP_KEEPALIVE));
+        Self {
+            tcp,
+            scoldings,
+            over,
+        }
+    }
+}
+
+type Connecting = Pin<Box<dyn Future<Output = io::Result<TokioIo<Overheard<TcpStream>>>> + Send>>;
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<Overheard<TcpStream>>;
+    type Error = io::Error;
+    type Future = Connecting;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.tcp.poll_ready(cx).map_err(io::Error::other)
+    }
+
+    fn call(&mut self, uri: Uri) -> Connecting {
+        let connecting = self.tcp.call(uri);
+        let (scoldings, over) = (self.scoldings.clone(), self.over.clone());
+        Box::pin(async move {
+            let stream = connecting.await.map_err(io::Error::other)?.into_inner();
+            Ok(TokioIo::new(Overheard::new(stream, scoldings, over)))
+        })
     }
 }
 
