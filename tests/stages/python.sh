@@ -46,6 +46,10 @@ step "python: tests"
 step "python: the start of its README, as it stands, in a clean environment"
 "$tools/python/bin/python" "$package/tests/readme_start.py" "$tools/python-clean"
 
+step "python: the client alone, with the oldest versions that it takes"
+"$tools/python-clean/bin/python" -m pip install --quiet --disable-pip-version-check -r "$package/requirements-oldest.txt"
+(cd "$package" && "$tools/python-clean/bin/python" -m pytest --quiet -p no:cacheprovider tests/test_client_*.py tests/test_sync.py)
+
 cat >"$interop/python" <<END
 #!/bin/sh
 exec "$tools/python/bin/python" "$PWD/tests/interop/driver.py"

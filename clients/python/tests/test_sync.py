@@ -6,11 +6,11 @@ import contextvars
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from abeyance import Answered, AskFailed, Refused, State, SyncAbeyanceClient, SyncTicket, WatchKind
+from abeyance import Answered, AskFailed, Detached, Refused, State, SyncAbeyanceClient, SyncTicket, WatchKind
 
 from .broker import Broker
 
@@ -94,6 +94,35 @@ def test_all_other_calls(sync: SyncAbeyanceClient) -> None:
     with pytest.raises(Refused, match="ALREADY_SETTLED"):
         sync.resolve(token, 1)
     assert sync.attach(key="k").outcome().reason == "no"
+
+
+def test_closing_ends_what_other_threads_wait_for(broker: Broker) -> None:
+    client = SyncAbeyanceClient(broker.target)
+    wait = client.wait("closed", timeout=60)
+    ended: list[BaseException] = []
+
+    def until_the_end(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except Detached as error:
+            ended.append(error)
+
+    def describe_for_ever() -> None:
+        # Each call may be anywhere when the client is closed. A later one begins anew, so it is told when to end.
+        while not closed.is_set():
+            client.describe(wait.token)
+
+    closed = threading.Event()
+    threads = [threading.Thread(target=until_the_end, args=(work,)) for work in (wait.outcome, describe_for_ever)]
+    for thread in threads:
+        thread.start()
+    client.close()
+    closed.set()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
+    assert ended
+    client.close()
 
 
 def test_a_closed_client_begins_anew(broker: Broker) -> None:

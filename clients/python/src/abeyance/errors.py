@@ -98,7 +98,8 @@ class ProtocolError(AbeyanceError):
 
 
 class Detached(AbeyanceError):
-    """The wait was let go of (`Wait.aclose`, or the end of its event loop) before it had an outcome. The wait itself is unharmed."""
+    """The wait was let go of before it had an outcome: by `Wait.aclose`, by closing its client, or at the end of its event loop. The wait
+    itself is unharmed."""
 
 
 class WaitEnded(AbeyanceError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextvars
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
@@ -14,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 from . import v1
 from ._json import NOTHING
 from .client import AbeyanceClient
+from .errors import Detached
 from .external import Answered, Ticket
 from .inbox import WatchEvent
 from .info import Decided, Settled, WaitInfo
@@ -37,37 +39,49 @@ class _Loop:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Runs something in the loop and returns its result. Raises `TimeoutError` after `timeout` seconds."""
-        future = asyncio.run_coroutine_threadsafe(_bounded(work, timeout), self._running())
+        """Runs something in the loop and returns its result. Raises `TimeoutError` after `timeout` seconds, `Detached` if the loop is
+        stopped meanwhile."""
+        with self._lock:
+            # What is handed over before the loop is told to stop is still begun, and so ended by it.
+            future = asyncio.run_coroutine_threadsafe(_bounded(work, timeout), self._running())
         try:
             return future.result()
+        except concurrent.futures.CancelledError:
+            # It may never have begun.
+            work.close()
+            raise Detached("the client was closed meanwhile") from None
         except BaseException:
             # Also where the calling thread is interrupted. Without effect on what has ended.
             future.cancel()
             raise
 
     def stop(self) -> None:
-        """Ends the loop and its thread. `run` begins them anew."""
+        """Ends the loop, what still runs in it, and its thread. `run` begins them anew."""
         with self._lock:
             thread, loop, self._thread, self._loop = self._thread, self._loop, None, None
-        if thread is not None and loop is not None and thread.is_alive():
+            if thread is None or loop is None or not thread.is_alive():
+                return
             loop.call_soon_threadsafe(loop.stop)
-            thread.join()
+        thread.join()
 
     def _running(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            # In a process that was forked off, the thread is there no more.
-            if self._loop is None or self._thread is None or not self._thread.is_alive():
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=_serve, args=(self._loop,), name="abeyance", daemon=True)
-                self._thread.start()
-            return self._loop
+        # In a process that was forked off, the thread is there no more.
+        if self._loop is None or self._thread is None or not self._thread.is_alive():
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=_serve, args=(self._loop,), name="abeyance", daemon=True)
+            self._thread.start()
+        return self._loop
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
+        # Whoever still waits for one of these, in another thread, must not wait for ever.
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()
@@ -185,7 +199,8 @@ class SyncAbeyanceClient:
         self.close()
 
     def close(self) -> None:
-        """Detaches all waits, closes the connections and ends the thread. A later call begins anew."""
+        """Detaches all waits, closes the connections and ends the thread. Calls that other threads are in raise `Detached`. A later call
+        begins anew."""
         self._loop.run(self._client.close())
         self._loop.stop()
 
