@@ -135,10 +135,10 @@ async def denial_on_fail(pair: Pair) -> None:
 @scenario("a wait expires by its call's gRPC deadline, and the worker reads that before the deadline cuts the stream")
 async def expiry_by_deadline(pair: Pair) -> None:
     name = f"interop {pair.label}"
-    answer = await pair.worker.ask("by_deadline", name=name, deadline_ms=2000)
+    answer = await pair.worker.ask("by_deadline", name=name, deadline_ms=3000)
     fields("opened", answer, asked=False, resumed=False, timeout_source="DEADLINE")
     # A library may send what is left of the deadline.
-    true("opened.timeout_ms", 1000 < answer["timeout_ms"] <= 2000, answer["timeout_ms"])
+    true("opened.timeout_ms", 1000 < answer["timeout_ms"] <= 3000, answer["timeout_ms"])
     wait = pair.follow(answer, name)
     outcome = await pair.outcome(wait, "EXPIRED", cause="TIMEOUT")
     true("outcome.reason", outcome["reason"].startswith("No resolution arrived within 0:00:0"), outcome["reason"])

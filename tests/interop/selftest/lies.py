@@ -211,6 +211,11 @@ def is_never_scolded(line: Answer) -> None:
     line["ok"] = {"state": "RESOLVED", "payload_json": '"answer"', "reattached": 0}
 
 
+@lie("warnings", "scolded", "one warning for each client")
+def warns_of_nothing(line: Answer) -> None:
+    _set(line, warnings=[])
+
+
 @lie("outcome", "frozen", "outcome.reattached")
 def never_noticed_the_cut(line: Answer) -> None:
     _set(line, reattached=0)

@@ -68,10 +68,15 @@ async def lying(args: argparse.Namespace, turn: asyncio.Semaphore, lie: str, sce
 async def check(args: argparse.Namespace) -> int:
     begun = time.monotonic()
     lies = [(name, scenario) for name, lie in LIES.items() for scenario in lie.scenarios]
+    # The one that takes a minute begins first.
+    lies.sort(key=lambda each: each[0] != "warns_of_nothing")
     unproven = (SCENARIOS | CASES).keys() - {scenario for _, scenario in lies}
     faults = [f"no lie proves that {scenario} can fail" for scenario in sorted(unproven)]
     turn = asyncio.Semaphore(args.jobs)
-    told = await asyncio.gather(*(honest(args, turn, scenario) for scenario in SCENARIOS), *(lying(args, turn, *each) for each in lies))
+    told = await asyncio.gather(
+        *(lying(args, turn, *each) for each in lies),
+        *(honest(args, turn, scenario) for scenario in SCENARIOS),
+    )
     faults += [fault for each in told for fault in each]
     for fault in faults:
         print(f"\n{fault}")
