@@ -152,13 +152,15 @@ async def test_a_stream_that_does_not_begin_is_given_up() -> None:
 
 
 async def test_streams_end_with_their_window_and_begin_again_at_once(broker: Broker) -> None:
-    settings = Settings(window=(0.2, 0.4), backoff=Backoff(base=1000.0, cap=1000.0))
+    # A window that ends before a busy machine has begun the stream is a cut, so they are not too short here.
+    settings = Settings(window=(2.0, 2.2), backoff=Backoff(base=1000.0, cap=1000.0))
     async with AbeyanceClient(broker.target, settings=settings) as client:
         wait = await client.wait("long", timeout=600)
         begun = time.monotonic()
-        while wait.reattached < 5:
+        while wait.reattached < 2:
             await asyncio.sleep(0.01)
-        assert 5 * 0.15 < time.monotonic() - begun < 10
+            assert time.monotonic() - begun < 30
+        assert time.monotonic() - begun > 2 * 1.7
         # No window became the timeout of the wait.
         assert (await client.describe(wait.token)).timeout.total_seconds() == 600
         await client.resolve(wait.token, "late")
