@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs the step against a broker of its own: signed off, refused, too late, killed and run again.
+# Runs the step against a broker of its own: signed off, refused, too late, asked anew, killed and run again.
 set -euo pipefail
 cd "$(dirname "$0")"
-broker="$(realpath "${ABEYANCE_BIN:-../../target/debug/abeyance}")"
+broker="${ABEYANCE_BIN:-$PWD/../../target/debug/abeyance}"
+[ -x "$broker" ] || { echo "test.sh: there is no $broker; run cargo build, or let ABEYANCE_BIN name the command" >&2; exit 69; }
 work="$(mktemp -d)"
 mkdir "$work/bin"
 ln -s "$broker" "$work/bin/abeyance"
@@ -41,6 +42,16 @@ status=0; wait "$step" || status=$?
 echo "-- nobody answers"
 status=0; SIGNOFF_TIMEOUT=100ms ./release.sh 1.2 > "$work/1.2.out" 2> "$work/1.2.log" || status=$?
 [ "$status" = 4 ] || fail "release 1.2 ended with $status"
+
+echo "-- the outcome stays, and another attempt asks anew"
+status=0; ./release.sh 1.2 > "$work/1.2.out" 2> "$work/1.2.log" || status=$?
+[ "$status" = 4 ] || fail "release 1.2 ended with $status when it was run again"
+rm "$work/outbox/1.2"
+./release.sh 1.2 2 > "$work/1.2.out" 2> "$work/1.2.log" &
+step=$!
+until_ok test -f "$work/outbox/1.2"
+abeyance resolve --token-file "$work/outbox/1.2" true > /dev/null
+wait "$step" || fail "release 1.2 ended with $? at its second attempt"
 
 echo "-- killed while it waits, run again: asked once"
 setsid ./release.sh 1.3 > "$work/1.3.out" 2> "$work/1.3.log" &

@@ -11,7 +11,7 @@ use crate::client::{Client, Filter, OpenOptions, Settings, State};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Broker")]
 pub(super) struct Broker {
-    /// The broker's address
+    /// The broker's address, `http://host:port` or `host:port`
     #[arg(long, value_name = "URL", env = SERVER_VARIABLE, default_value = DEFAULT_SERVER)]
     pub(super) server: String,
     /// How long to keep trying while the broker cannot be reached. A wait that is attached tries for ever

@@ -74,8 +74,8 @@ macro_rules! call {
 }
 
 impl Client {
-    /// Makes a client for the broker at `url`, `http://host:port`, with the default [`Settings`]. Connects when the first call
-    /// needs it. Must be called within a Tokio runtime.
+    /// Makes a client for the broker at `url`, `http://host:port` or `host:port`, with the default [`Settings`]. Connects when the
+    /// first call needs it. Must be called within a Tokio runtime.
     ///
     /// # Errors
     /// [`Error::InvalidUrl`].

@@ -101,8 +101,8 @@ impl Settings {
         self
     }
 
-    /// Makes a client for the broker at `url`, `http://host:port`. Connects when the first call needs it. Must be called
-    /// within a Tokio runtime.
+    /// Makes a client for the broker at `url`, `http://host:port` or `host:port`. Connects when the first call needs it. Must be
+    /// called within a Tokio runtime.
     ///
     /// # Errors
     /// [`Error::InvalidUrl`].
@@ -132,11 +132,11 @@ impl Settings {
     }
 
     fn endpoint(&self, url: &str) -> Result<Endpoint, Error> {
-        check(url).map_err(|why| Error::InvalidUrl {
+        let full = checked(url).map_err(|why| Error::InvalidUrl {
             url: url.to_owned(),
             why,
         })?;
-        let endpoint = Endpoint::from_shared(url.to_owned())
+        let endpoint = Endpoint::from_shared(full)
             .and_then(|e| e.user_agent(concat!("abeyance-rust/", env!("CARGO_PKG_VERSION"))))
             .map_err(|e| Error::InvalidUrl {
                 url: url.to_owned(),
@@ -155,10 +155,16 @@ impl Settings {
     }
 }
 
-fn check(url: &str) -> Result<(), String> {
-    let uri: tonic::transport::Uri = url
+/// The URL in full.
+fn checked(url: &str) -> Result<String, String> {
+    // The form in which brokers print where they listen, and which the clients of other languages take too.
+    let full = match url.contains("://") {
+        true => url.to_owned(),
+        false => format!("http://{url}"),
+    };
+    let uri: tonic::transport::Uri = full
         .parse()
-        .map_err(|_| "is not a URL; http://host:port is expected".to_owned())?;
+        .map_err(|_| "http://host:port or host:port is expected".to_owned())?;
     match uri.scheme_str() {
         Some("http") => {}
         Some("https") => {
@@ -172,7 +178,10 @@ fn check(url: &str) -> Result<(), String> {
     if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
         return Err("must be http://host:port without a path".to_owned());
     }
-    Ok(())
+    if full != url && uri.port().is_none() {
+        return Err("must name its port, as in 127.0.0.1:2239".to_owned());
+    }
+    Ok(full)
 }
 
 #[cfg(test)]
@@ -185,15 +194,20 @@ mod tests {
             "http://127.0.0.1:2239",
             "http://localhost",
             "http://[::1]:1/",
+            "127.0.0.1:2239",
+            "localhost:2239",
+            "[::1]:1",
         ] {
             assert!(Settings::new().connect(url).is_ok(), "{url}");
         }
         for (url, why) in [
             ("https://a:1", "TLS is not supported yet"),
-            ("127.0.0.1:2239", "must begin with http://"),
-            ("localhost:2239", "must begin with http://"),
+            ("ftp://a:1", "must begin with http://"),
+            ("localhost", "must name its port"),
+            ("a:1/b", "without a path"),
+            ("a:x", "must name its port"),
             ("http://a:1/b", "without a path"),
-            ("", "not a URL"),
+            ("", "is expected"),
         ] {
             let error = Settings::new().connect(url).expect_err(url).to_string();
             assert!(error.contains(why), "{url}: {error}");
