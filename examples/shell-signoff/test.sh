@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the step against a broker of its own: signed off, refused, too late, asked anew, killed and run again.
 set -euo pipefail
+broker="$(realpath -m "${ABEYANCE_BIN:-"$(dirname "$0")/../../target/debug/abeyance"}")"
 cd "$(dirname "$0")"
-broker="${ABEYANCE_BIN:-$PWD/../../target/debug/abeyance}"
 [ -x "$broker" ] || { echo "test.sh: there is no $broker; run cargo build, or let ABEYANCE_BIN name the command" >&2; exit 69; }
 work="$(mktemp -d)"
 mkdir "$work/bin"
