@@ -1,10 +1,12 @@
 """The page, as plain HTML: no script, nothing loaded from elsewhere."""
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 from abeyance import CallDecision, Decision, DeferredCalls, State, ToolCall, WaitInfo
+
+from arguments import shown
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; --good: #1a7f37; --bad: #cf222e; --accent: #0b5fff; }
@@ -31,6 +33,8 @@ button[value=approve] { background: #1a7f37; } button[value=deny] { background: 
 .nothing { color: GrayText; padding: 2rem 0; text-align: center; }
 """
 
+REFRESH = '<meta http-equiv="refresh" content="3">'
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -42,37 +46,78 @@ class Shown:
 
 
 @dataclass(frozen=True)
+class Unknown:
+    """An ask of which the broker knows nothing, and why."""
+
+    number: int
+    run_id: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Problem:
     """Why a decision was not taken."""
 
     number: int
     call: str
-    text: str
+    text: str | None
+    """For people. `None` if somebody was faster."""
     arguments: str
     """What was typed, so that nobody types it again."""
     message: str
 
 
-def html(asks: list[Shown], who: str, problem: Problem | None) -> str:
+def html(asks: Sequence[Shown | Unknown], who: str, problem: Problem | None) -> str:
     """The page. `who` is the name that forms begin with."""
-    waiting = [ask for ask in asks if ask.wait.state is State.PENDING]
-    over = [ask for ask in asks if ask.wait.state is not State.PENDING]
+    known = [ask for ask in asks if isinstance(ask, Shown)]
+    unknown = [ask for ask in asks if isinstance(ask, Unknown)]
+    waiting = [ask for ask in known if ask.wait.state is State.PENDING]
+    over = [ask for ask in known if ask.wait.state is not State.PENDING]
     # Only an empty page looks again by itself: a reload would take what somebody is typing.
-    refresh = "" if waiting else '<meta http-equiv="refresh" content="3">'
+    refresh = "" if waiting or problem else REFRESH
     cards = "".join(_ask(ask, who, problem) for ask in waiting) or '<p class="nothing">Nothing waits for you.</p>'
     past = f"<h2>Over</h2>{''.join(_ask(ask, who, problem) for ask in over)}" if over else ""
+    late = "".join(_late(ask.wait, problem) for ask in known if problem and problem.text is None and problem.number == ask.number)
     return _document(
         f"{refresh}<title>{len(waiting)} to decide</title>",
-        f'<header><h1>Approvals</h1><a href="/">Look again</a></header><main><h2>To decide</h2>{cards}{past}</main>',
+        '<header><h1>Approvals</h1><a href="/">Look again</a></header>'
+        f"<main>{late}<h2>To decide</h2>{cards}{past}{_unknown(unknown)}</main>",
     )
 
 
-def failure(text: str) -> str:
-    """The page where the broker could not be asked."""
+def failure(text: str, *, look_again: bool = False) -> str:
+    """A page that has nothing but a sentence. With `look_again` it tries again by itself."""
     return _document(
-        "<title>Approvals</title>",
-        f'<h1>Approvals</h1><p class="alert" role="alert">The broker did not answer: {escape(text)}</p><a href="/">Try again</a>',
+        f"{REFRESH if look_again else ''}<title>Approvals</title>",
+        f'<h1>Approvals</h1><p class="alert" role="alert">{escape(text)}</p><a href="/">Back to the page</a>',
     )
+
+
+def _late(wait: WaitInfo, problem: Problem) -> str:
+    """Who was faster, and what is recorded."""
+    calls = wait.question.calls if isinstance(wait.question, DeferredCalls) else ()
+    tool = next((call.tool_name for call in calls if call.tool_call_id == problem.call), "this")
+    decided = wait.decided.decisions if wait.decided else ()
+    decision = next((decision for decision in decided if decision.tool_call_id == problem.call), None)
+    if decision:
+        done = "denied it" if decision.decision is Decision.DENIED else "approved it"
+        if decision.decision is Decision.APPROVED_WITH_OVERRIDE:
+            done += " with other arguments"
+        why = f"{decision.answered_by or 'Somebody'} was faster and {done}, {decision.decide_time:%Y-%m-%d %H:%M} UTC. That stays."
+    else:
+        why = f"It was over before: {_ending(wait)}."
+    return f'<p class="alert" role="alert">Your decision on <code>{escape(tool)}</code> was not recorded. {escape(why)}</p>'
+
+
+def _unknown(asks: Sequence[Unknown]) -> str:
+    if not asks:
+        return ""
+    rows = "".join(f"<li>Run <strong>{escape(ask.run_id)}</strong>. {escape(ask.why)}</li>" for ask in asks)
+    return f"<details><summary>{len(asks)} that this broker does not know</summary><ul>{rows}</ul></details>"
+
+
+def _ending(wait: WaitInfo) -> str:
+    return wait.state.name.lower() + (f", {wait.outcome.reason}" if wait.outcome and wait.outcome.reason else "")
 
 
 def _document(head: str, body: str) -> str:
@@ -87,13 +132,13 @@ def _ask(ask: Shown, who: str, problem: Problem | None) -> str:
     if wait.state is State.PENDING:
         state = f"{len(decided)} of {len(calls)} decided, open until {wait.expire_time:%Y-%m-%d %H:%M} UTC"
     else:
-        state = escape(wait.state.name.lower() + (f": {wait.outcome.reason}" if wait.outcome and wait.outcome.reason else ""))
+        state = escape(_ending(wait))
     sections = ""
     for index, call in enumerate(calls):
         # Call ids may be the same in two waits.
         at = f"{ask.number}-{index}"
         met = problem if problem and (problem.number, problem.call) == (ask.number, call.tool_call_id) else None
-        alert = f'<p class="alert" role="alert">Not recorded. {escape(met.text)}</p>' if met else ""
+        alert = f'<p class="alert" role="alert">Not recorded. {escape(met.text)}</p>' if met and met.text else ""
         sections += (
             f'<section aria-labelledby="tool-{at}"><h3 id="tool-{at}"><code>{escape(call.tool_name)}</code></h3>'
             f"{alert}{_call(ask, call, at, decided.get(call.tool_call_id), who, met)}</section>"
@@ -102,15 +147,15 @@ def _ask(ask: Shown, who: str, problem: Problem | None) -> str:
 
 
 def _call(ask: Shown, call: ToolCall, at: str, decision: CallDecision | None, who: str, met: Problem | None) -> str:
-    arguments = json.dumps(json.loads(call.args_json), indent=2, ensure_ascii=False)
-    shown = f"<pre>{escape(arguments)}</pre>"
+    arguments = shown(call)
+    asked = f"<pre>{escape(arguments)}</pre>"
     if decision:
-        return shown + _decision(ask, decision)
+        return asked + _decision(ask, decision)
     if ask.wait.state is not State.PENDING:
-        return shown + '<p class="bad">Not decided, so denied</p>'
+        return asked + '<p class="bad">Not decided, so denied</p>'
     tool = escape(call.tool_name)
     # The first button is the one that the Enter key presses: it does nothing, so that nobody decides by accident.
-    return f"""{shown}<form method="post" action="/asks/{ask.number}">
+    return f"""{asked}<form method="post" action="/asks/{ask.number}">
 <button disabled hidden></button>
 <input type="hidden" name="call" value="{escape(call.tool_call_id)}">
 <details{" open" if met and met.arguments != arguments else ""}><summary>Change the arguments</summary>

@@ -1,19 +1,20 @@
 """An agent whose refunds and deletions need a person's approval. It waits in the broker, so it may be killed and run again.
 
-    python worker.py RUN_ID
+    python worker.py ORDER
 
-The same run id continues the same run: its messages are saved before anybody is asked. A scripted model stands in for a real one, so
-that no key is needed; like a real one it makes new call ids each time it is asked.
+The order is the run's id too: the same order continues the same run, whose messages are saved before anybody is asked. A scripted model
+stands in for a real one, so that no key is needed; like a real one it makes new call ids each time it is asked.
 """
 
 import argparse
 import asyncio
 import os
+import sys
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from abeyance import AbeyanceClient
+from abeyance import AbeyanceClient, Unavailable
 from abeyance.pydantic_ai import AbeyanceWaiter, RequestInput
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.external_events import external_event_scope
@@ -25,6 +26,7 @@ from pydantic_ai.messages import (
     TextPart,
     ToolCallPart,
     ToolReturnPart,
+    UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests
@@ -33,7 +35,7 @@ from inbox import Inbox
 
 SERVER = os.environ.get("ABEYANCE_SERVER", "127.0.0.1:2239")
 DATA = Path(os.environ.get("APPROVALS_DIR", "data"))
-PROMPT = "Refund order 1234 and close the account c-20481."
+PROMPT = "Refund {order} and close the account c-20481."
 
 
 @dataclass
@@ -69,9 +71,10 @@ def model(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
     told = [part for part in last.parts if isinstance(part, ToolReturnPart)] if isinstance(last, ModelRequest) else []
     if told:
         return ModelResponse(parts=[TextPart("; ".join(f"{part.tool_name}: {part.content}" for part in told))])
+    order = next(str(part.content) for part in last.parts if isinstance(part, UserPromptPart)).split()[1]
     return ModelResponse(
         parts=[
-            ToolCallPart("issue_refund", {"order": 1234, "amount": 500}, tool_call_id=f"call_{uuid.uuid4().hex}"),
+            ToolCallPart("issue_refund", {"order": order, "amount": 500}, tool_call_id=f"call_{uuid.uuid4().hex}"),
             ToolCallPart("delete_account", {"customer": "c-20481"}, tool_call_id=f"call_{uuid.uuid4().hex}"),
         ]
     )
@@ -81,9 +84,9 @@ agent = Agent(FunctionModel(model), deps_type=Run, capabilities=[RequestInput(as
 
 
 @agent.tool_plain(requires_approval=True)
-def issue_refund(order: int, amount: float) -> str:
+def issue_refund(order: str, amount: float) -> str:
     """Gives the customer money back."""
-    return f"refunded ${amount:g} for order {order}"
+    return f"refunded ${amount:g} for {order}"
 
 
 @agent.tool_plain(requires_approval=True)
@@ -104,15 +107,21 @@ async def main(run_id: str) -> None:
     print(f"run {run_id} {'goes on' if messages else 'begins'}", flush=True)
     async with AbeyanceClient(SERVER) as client:
         with external_event_scope(AbeyanceWaiter(client, key=run_id)):
-            result = await agent.run(None if messages else PROMPT, message_history=messages, deps=run)
+            result = await agent.run(None if messages else PROMPT.format(order=run_id), message_history=messages, deps=run)
     run.result.write_text(result.output)
     print(f"done: {result.output}", flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="An agent that needs approvals.")
-    parser.add_argument("run_id", help="letters, digits and dashes; the same id continues the same run")
-    arguments = parser.parse_args()
-    if not arguments.run_id.replace("-", "").isalnum():
-        parser.error("a run id has letters, digits and dashes")
-    asyncio.run(main(arguments.run_id))
+    parser.add_argument("order", help="letters, digits and dashes; the same order continues the same run")
+    order = parser.parse_args().order
+    if not order.replace("-", "").isalnum():
+        parser.error("an order has letters, digits and dashes")
+    try:
+        asyncio.run(main(order))
+    except KeyboardInterrupt:
+        print(f"stopped; `python worker.py {order}` goes on with it", file=sys.stderr)
+        sys.exit(130)
+    except Unavailable as error:
+        sys.exit(f"worker.py: the broker at {SERVER} cannot be reached; is `abeyance serve` running? ({error})")
