@@ -79,6 +79,9 @@ public final class Waits implements AutoCloseable {
     /** How long the end of a stream may take after its last event. */
     private static final Duration END_OF_STREAM = Duration.ofSeconds(1);
 
+    /** How often a channel that cannot connect is made to try again at most, however many waits are behind it. */
+    private static final Duration RECONNECT_INTERVAL = Duration.ofMillis(250);
+
     /** The longest time that a broker may keep a client from trying again. */
     private static final Duration LONGEST_RETRY_DELAY = Duration.ofMinutes(10);
 
@@ -658,6 +661,7 @@ public final class Waits implements AutoCloseable {
     private static final class Connection {
         private final ManagedChannel channel;
         private int number;
+        private long reconnected = System.nanoTime() - RECONNECT_INTERVAL.toNanos();
 
         private Connection(ManagedChannel channel) {
             this.channel = channel;
@@ -665,8 +669,11 @@ public final class Waits implements AutoCloseable {
 
         /** Makes sure that the next try connects if need be, and numbers its connection. */
         private synchronized int ready() {
-            if (channel.getState(false) == ConnectivityState.TRANSIENT_FAILURE) {
+            long now = System.nanoTime();
+            if (channel.getState(false) == ConnectivityState.TRANSIENT_FAILURE
+                    && now - reconnected >= RECONNECT_INTERVAL.toNanos()) {
                 // The channel's own backoff would refuse calls for up to two minutes. Ours is enough.
+                reconnected = now;
                 channel.enterIdle();
             }
             return number;
