@@ -3,6 +3,7 @@ person typed is held against the model's own arguments here, before it is sent."
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 
 from abeyance import ToolCall
 
@@ -19,17 +20,16 @@ KINDS: Mapping[type, str] = {
 
 def shown(call: ToolCall) -> str:
     """What the model gave, to read and to change."""
-    try:
-        return json.dumps(given(call), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        # Python reads less than JSON allows, such as endless numbers.
-        return call.args_json
+    return json.dumps(given(call), indent=2, ensure_ascii=False)
 
 
 def given(call: ToolCall) -> object:
-    """What the model gave, decoded. Some models write the object as a text."""
+    """What the model gave, decoded. Some models write the object as a text, and not always well."""
     arguments = json.loads(call.args_json)
-    return json.loads(arguments) if isinstance(arguments, str) else arguments
+    if isinstance(arguments, str):
+        with suppress(ValueError):
+            return json.loads(arguments)
+    return arguments
 
 
 def override(typed: str, call: ToolCall) -> str | None:

@@ -29,6 +29,7 @@ button { border: 0; border-radius: .4rem; color: #fff; cursor: pointer; font: in
 button[value=approve] { background: #1a7f37; } button[value=deny] { background: #cf222e; }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 .alert { border-left: 4px solid var(--bad); margin: .6rem 0; padding: .3rem .8rem; white-space: pre-wrap; }
+.alert:focus { outline: 0; }
 .good { color: var(--good); } .bad { color: var(--bad); } .good, .bad { font-weight: 600; }
 .nothing { color: GrayText; padding: 2rem 0; text-align: center; }
 """
@@ -77,11 +78,13 @@ def html(asks: Sequence[Shown | Unknown], who: str, problem: Problem | None) -> 
     refresh = "" if waiting or problem else REFRESH
     cards = "".join(_ask(ask, who, problem) for ask in waiting) or '<p class="nothing">Nothing waits for you.</p>'
     past = f"<h2>Over</h2>{''.join(_ask(ask, who, problem) for ask in over)}" if over else ""
-    late = "".join(_late(ask.wait, problem) for ask in known if problem and problem.text is None and problem.number == ask.number)
+    alert = "".join(_late(ask.wait, problem) for ask in known if problem and problem.text is None and problem.number == ask.number)
+    if problem and problem.text and problem.number in {ask.number for ask in unknown}:
+        alert = _alert(f"Your decision was not recorded. {escape(problem.text)}")
     return _document(
         f"{refresh}<title>{len(waiting)} to decide</title>",
         '<header><h1>Approvals</h1><a href="/">Look again</a></header>'
-        f"<main>{late}<h2>To decide</h2>{cards}{past}{_unknown(unknown)}</main>",
+        f"<main>{alert}<h2>To decide</h2>{cards}{past}{_unknown(unknown, unfolded=not waiting)}</main>",
     )
 
 
@@ -89,7 +92,7 @@ def failure(text: str, *, look_again: bool = False) -> str:
     """A page that has nothing but a sentence. With `look_again` it tries again by itself."""
     return _document(
         f"{REFRESH if look_again else ''}<title>Approvals</title>",
-        f'<h1>Approvals</h1><p class="alert" role="alert">{escape(text)}</p><a href="/">Back to the page</a>',
+        f'<h1>Approvals</h1>{_alert(escape(text))}<a href="/">Back to the page</a>',
     )
 
 
@@ -106,14 +109,20 @@ def _late(wait: WaitInfo, problem: Problem) -> str:
         why = f"{decision.answered_by or 'Somebody'} was faster and {done}, {decision.decide_time:%Y-%m-%d %H:%M} UTC. That stays."
     else:
         why = f"It was over before: {_ending(wait)}."
-    return f'<p class="alert" role="alert">Your decision on <code>{escape(tool)}</code> was not recorded. {escape(why)}</p>'
+    return _alert(f"Your decision on <code>{escape(tool)}</code> was not recorded. {escape(why)}")
 
 
-def _unknown(asks: Sequence[Unknown]) -> str:
+def _alert(inside: str) -> str:
+    # It has the focus, so that the browser scrolls to it, wherever on the page it is.
+    return f'<p class="alert" role="alert" tabindex="-1" autofocus>{inside}</p>'
+
+
+def _unknown(asks: Sequence[Unknown], *, unfolded: bool) -> str:
     if not asks:
         return ""
     rows = "".join(f"<li>Run <strong>{escape(ask.run_id)}</strong>. {escape(ask.why)}</li>" for ask in asks)
-    return f"<details><summary>{len(asks)} that this broker does not know</summary><ul>{rows}</ul></details>"
+    summary = f"<summary>{len(asks)} asked that this broker does not know</summary>"
+    return f"<details{' open' if unfolded else ''}>{summary}<ul>{rows}</ul></details>"
 
 
 def _ending(wait: WaitInfo) -> str:
@@ -138,7 +147,7 @@ def _ask(ask: Shown, who: str, problem: Problem | None) -> str:
         # Call ids may be the same in two waits.
         at = f"{ask.number}-{index}"
         met = problem if problem and (problem.number, problem.call) == (ask.number, call.tool_call_id) else None
-        alert = f'<p class="alert" role="alert">Not recorded. {escape(met.text)}</p>' if met and met.text else ""
+        alert = _alert(f"Not recorded. {escape(met.text)}") if met and met.text else ""
         sections += (
             f'<section aria-labelledby="tool-{at}"><h3 id="tool-{at}"><code>{escape(call.tool_name)}</code></h3>'
             f"{alert}{_call(ask, call, at, decided.get(call.tool_call_id), who, met)}</section>"

@@ -147,24 +147,25 @@ def test_a_killed_run_goes_on_with_what_a_person_decided(programs: Programs) -> 
     assert (programs.data / "inbox.db").stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "fault"),
-    [
-        ("", "The arguments are empty."),
-        ("[]", "must be a JSON object"),
-        ('{"order": "run-1", "amount": }', "not JSON: Expecting value in line 1, column 30"),
-        ('{"order": "run-1", "amount": 1, "amount": 2}', "&quot;amount&quot; stands there twice."),
-        ('{"order": 1, "amount": 100}', "&quot;order&quot; must be a text in quotes, as the model gave it, and not a number."),
-        ('{"order": "run-1", "amout": 100}', "&quot;amount&quot; is missing."),
-        ('{"order": "run-1", "amount": NaN}', "Not recorded."),
-        ("[" * 100_000, "nested too deeply"),
-        ("x" * 2_000_000, "too long"),
-    ],
-)
-def test_arguments_that_the_tool_could_not_use_are_not_sent(asked: Browser, arguments: str, fault: str) -> None:
-    page = asked.decide("issue_refund", "approve", who="Ada", arguments=arguments)
-    assert page.startswith("<!doctype html>")
-    assert fault in page
+def test_arguments_that_the_tool_could_not_use_are_not_sent(asked: Browser) -> None:
+    faults = {
+        "": "The arguments are empty.",
+        "[]": "must be a JSON object",
+        '{"order": "run-1", "amount": }': "not JSON: Expecting value in line 1, column 30",
+        '{"order": "run-1", "amount": 1, "amount": 2}': "&quot;amount&quot; stands there twice.",
+        '{"order": 1, "amount": 100}': "&quot;order&quot; must be a text in quotes, as the model gave it, and not a number.",
+        '{"order": "run-1", "amout": 100}': "&quot;amount&quot; is missing.",
+        # Python takes it; the broker does not.
+        '{"order": "run-1", "amount": NaN}': "The text of the arguments is not valid JSON",
+        "[" * 100_000: "nested too deeply",
+        "x" * 2_000_000: "too long",
+    }
+    for arguments, fault in faults.items():
+        page = asked.decide("issue_refund", "approve", who="Ada", arguments=arguments)
+        assert page.startswith("<!doctype html>")
+        assert fault in page
+    assert "Say who you are." in asked.decide("issue_refund", "approve", who=" ")
+    assert "Your name is 300 characters long" in asked.decide("issue_refund", "deny", who="a" * 300)
     assert "0 of 2 decided" in asked.page()
 
 
@@ -187,7 +188,7 @@ def test_an_address_of_a_form_leads_to_the_page(asked: Browser) -> None:
 def test_an_ask_that_the_broker_does_not_know_hides_no_other(asked: Browser, programs: Programs) -> None:
     Inbox(programs.data / "inbox.db").post("elsewhere", "abey_of_another_broker")
     page = asked.page()
-    assert "1 that this broker does not know" in page
+    assert "1 asked that this broker does not know" in page
     assert "<strong>elsewhere</strong>" in page
     assert "1 of 2 decided" in asked.decide("issue_refund", "approve", who="Ada")
 

@@ -17,7 +17,7 @@ from typing import Annotated
 from urllib.parse import quote, unquote, urlsplit
 
 import uvicorn
-from abeyance import AbeyanceClient, AbeyanceError, DeferredCalls, Refused, Results, Settings, Unavailable, WaitInfo
+from abeyance import AbeyanceClient, AbeyanceError, DeferredCalls, Refused, Results, Settings, ToolCall, Unavailable, WaitInfo
 from fastapi import FastAPI, Form, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -84,6 +84,7 @@ async def decide(
     client: AbeyanceClient = request.app.state.client
     who = who.strip()
     try:
+        asked = call_of(await client.describe(ask.token), call)
         if not who:
             raise ValueError("Say who you are.")
         results = Results()
@@ -91,7 +92,7 @@ async def decide(
             results.deny(call, message or None)
         else:
             results.approve(call)
-            replaced = arguments_to_send(arguments, await client.describe(ask.token), call)
+            replaced = override(arguments, asked)
             if replaced is not None:
                 # As it was typed: what the broker would refuse is not made good on the way.
                 results.message.approvals[call].approved.override_args_json = replaced
@@ -121,12 +122,12 @@ async def render(request: Request, who: str, problem: page.Problem | None = None
     return HTMLResponse(page.html(looks, who, problem), status_code=status)
 
 
-def arguments_to_send(typed: str, wait: WaitInfo, call_id: str) -> str | None:
-    """What replaces the arguments of a call, if anything does. Raises `ValueError` if the tool could not use it."""
+def call_of(wait: WaitInfo, call_id: str) -> ToolCall:
     calls = wait.question.calls if isinstance(wait.question, DeferredCalls) else ()
-    call = next((call for call in calls if call.tool_call_id == call_id), None)
-    # The broker knows better than this page why there is no such call.
-    return None if call is None else override(typed, call)
+    for call in calls:
+        if call.tool_call_id == call_id:
+            return call
+    raise HTTPException(404)
 
 
 def in_words(error: ValueError | Refused) -> str | None:
@@ -135,7 +136,15 @@ def in_words(error: ValueError | Refused) -> str | None:
         return str(error)
     if error.reason in {"ALREADY_DECIDED", "ALREADY_SETTLED"}:
         return None
-    return "\n".join(violation.description for violation in error.violations) or error.message
+    if error.reason in UNKNOWN:
+        return UNKNOWN[error.reason]
+    # The broker names a fault by its path in the answer, and a person knows the fields of the form.
+    fields = {"override_args": "The text of the arguments", "denied": "Your reason", "answered_by": "Your name"}
+    faults = [
+        f"{next((name for part, name in fields.items() if part in fault.field), fault.field)} {fault.description}."
+        for fault in error.violations
+    ]
+    return "\n".join(faults) or error.message
 
 
 def refuse_other_sites(request: Request) -> None:
