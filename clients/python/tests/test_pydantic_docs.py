@@ -36,7 +36,7 @@ async def test_a_run_and_its_resolver(program: Program, run: str, resolve: str) 
     assert await program.end(process) == 0
     if resolve == "approve.py":
         assert program.told("deferred_tool_calls") == ["""['issue_refund({"order":"a"})']"""]
-        assert sum(f'approvals["{call}"]: must be true, false,' in line for line in program.lines) >= 1, "the refusal names the fault"
+        assert any(f'approvals["{call}"]: must be true, false,' in line for line in program.lines)
 
 
 async def test_the_worker(program: Program) -> None:
