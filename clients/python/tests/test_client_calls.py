@@ -160,7 +160,7 @@ async def test_a_form_refuses_what_does_not_fit(client: AbeyanceClient) -> None:
 
 async def test_all_violations_arrive(client: AbeyanceClient) -> None:
     with pytest.raises(Refused) as caught:
-        await client.open("", namespace="No!", timeout=-1, labels={"": "x"})
+        await client.open("", namespace="No!", timeout=0, labels={"": "x"})
     fields = {v.field for v in caught.value.violations}
     assert {"spec.name", "spec.namespace", "spec.timeout"} <= fields
     assert caught.value.reason == "INVALID_FIELD"

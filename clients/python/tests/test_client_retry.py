@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 
 import grpc
 import pytest
 
 from abeyance import Backoff, Settings, Unavailable
+from abeyance._absence import Absence
 from abeyance._retry import Rest, Restraint, Tries
 from abeyance.errors import Refusal
 
@@ -78,11 +80,16 @@ def test_many_scoldings_are_one_warning(caplog: pytest.LogCaptureFixture) -> Non
 
 async def test_the_last_try_is_made_when_patience_ends() -> None:
     slow = Settings(backoff=Backoff(base=1000.0, cap=1000.0), patience=0.2)
-    tries = Tries(slow, Restraint(), slow.patience)
+    tries = Tries(slow, Restraint(), Absence("127.0.0.1:1"), slow.patience)
     await tries.pause(LOST)
     with pytest.raises(Unavailable) as caught:
         await tries.pause(LOST)
-    assert str(caught.value) == "lost (UNAVAILABLE)"
+    assert re.fullmatch(
+        r"the broker at 127\.0\.0\.1:1 did not serve the call in 2 tries within 0\.[2-9] s; at last: lost \(UNAVAILABLE\)",
+        str(caught.value),
+    )
+    # What happened along the way is no second traceback.
+    assert caught.value.__suppress_context__
 
 
 @pytest.mark.parametrize("window", [(0.0, 1.0), (2.0, 1.0), (3000.0, 3601.0)])

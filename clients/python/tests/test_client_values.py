@@ -24,7 +24,7 @@ from abeyance import (
     Violation,
     v1,
 )
-from abeyance._convert import duration, new_request_id
+from abeyance._convert import new_request_id
 from abeyance.errors import refusal
 from abeyance.question import question_from_message, question_message
 from abeyance.results import forget
@@ -145,12 +145,6 @@ def test_an_answer_is_given_in_one_way() -> None:
     assert "secret" not in repr(Answered("secret"))
 
 
-@pytest.mark.parametrize("length", [1e30, float("nan"), float("inf")])
-def test_what_is_no_length_of_time(length: float) -> None:
-    with pytest.raises(ValueError, match=r".+"):
-        duration(length)
-
-
 def test_request_ids_are_ordered_uuids() -> None:
     ids = [uuid.UUID(new_request_id()) for _ in range(1000)]
     assert {(i.version, i.variant) for i in ids} == {(7, uuid.RFC_4122)}
@@ -185,6 +179,15 @@ def test_details_of_a_status_are_decoded() -> None:
     assert (error.code, error.reason, error.metadata) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_JSON", {"wait_id": "w"})
     assert (error.violations, error.retry_delay) == ((Violation("payload_json", "no value"),), 1.5)
     assert str(error) == "refused (INVALID_JSON)\n  payload_json: no value"
+
+
+def test_one_fault_is_said_once() -> None:
+    one = Violation("spec.timeout", "must be longer than zero")
+    other = Violation("spec.name", "is empty")
+    told = "spec.timeout: must be longer than zero"
+    assert str(Refused(told, reason="INVALID_FIELD", violations=(one,))) == f"{told} (INVALID_FIELD)"
+    both = str(Refused(f"{told}; and 1 more", reason="INVALID_FIELD", violations=(one, other)))
+    assert both == f"{told}; and 1 more (INVALID_FIELD)\n  {told}\n  spec.name: is empty"
 
 
 def test_details_that_cannot_be_read_take_nothing_away() -> None:

@@ -58,6 +58,11 @@ def test_an_ask_may_block_and_call_the_client(sync: SyncAbeyanceClient) -> None:
 
     assert sync.wait_for_external_event("ask", ask, timeout=60).value == "alice"
     assert sync.wait_for_external_event("ask", lambda _: Answered(2), timeout=60).value == 2
+    with sync.wait("ask", timeout=60) as wait:
+        sync.ask(wait, ask)
+        assert wait.outcome().value == "alice"
+    with pytest.raises(TypeError, match="timeout must be a number of seconds, not str"):
+        wait.outcome(timeout="5m")  # type: ignore[arg-type]
     with pytest.raises(AskFailed) as caught:
         sync.wait_for_external_event("ask", lambda _: 1 / 0, timeout=60)  # type: ignore[arg-type,return-value]
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
@@ -77,7 +82,9 @@ def test_an_outcome_is_returned_beside_an_ask_that_still_blocks(sync: SyncAbeyan
 
 
 def test_all_other_calls(sync: SyncAbeyanceClient) -> None:
-    token = sync.open("other", key="k", timeout=60, heartbeat_timeout=30).opened.token
+    opened = sync.open("other", key="k", timeout=60, heartbeat_timeout=30)
+    token = opened.token
+    assert (token, opened.wait_id) == (opened.opened.token, opened.opened.wait_id)
     assert sync.heartbeat(token) is None
     assert sync.mark_asked(token) is not None
     sync.mark_asked_at_last(token)

@@ -27,16 +27,6 @@ def new_request_id() -> str:
     return str(uuid.UUID(int=value))
 
 
-def duration(length: timedelta | float) -> Duration:
-    """A length of time, in seconds where it is a number. Raises `ValueError` where it is none."""
-    try:
-        message = Duration()
-        message.FromTimedelta(length if isinstance(length, timedelta) else timedelta(seconds=length))
-    except OverflowError as error:
-        raise ValueError(f"{length!r} is no length of time") from error
-    return message
-
-
 def length_or_none(holder: object, field: str) -> timedelta | None:
     """The length of time in a field, `None` where it is absent."""
     message: Duration = getattr(holder, field)
@@ -206,4 +196,8 @@ def info(message: v1.Wait) -> WaitInfo:
 
 def states(values: Iterable[State]) -> list[v1.Wait.State]:
     """States as the contract numbers them."""
-    return [value.value for value in values]
+    given = list(values)
+    for value in given:
+        if not isinstance(value, State):
+            raise TypeError(f"states must be of the type State, not {type(value).__name__}")
+    return [value.value for value in given]

@@ -10,8 +10,10 @@ from typing import Any, Protocol
 import grpc
 
 from . import _convert, v1
+from ._absence import Absence
 from ._channels import Channels, Line
-from ._retry import LONGEST_RETRY_DELAY, Cut, Restraint, Tries, log, lost, within
+from ._log import log
+from ._retry import LONGEST_RETRY_DELAY, Cut, Restraint, Tries, lost, within
 from .errors import ProtocolError, Refusal
 from .info import Decided
 from .outcome import Opened, Outcome
@@ -106,10 +108,11 @@ def _let_go(detached: v1.Detached) -> Cut:
 class Streams:
     """Begins and follows the streams of waits."""
 
-    def __init__(self, channels: Channels, settings: Settings, restraint: Restraint) -> None:
+    def __init__(self, channels: Channels, settings: Settings, restraint: Restraint, absence: Absence) -> None:
         self._channels = channels
         self._settings = settings
         self._restraint = restraint
+        self._absence = absence
 
     async def begin(self, request: v1.WaitRequest | v1.AttachRequest) -> Stream:
         """One try to begin a stream. Raises `Cut`, or `ProtocolError`."""
@@ -131,6 +134,7 @@ class Streams:
                     interval = event.opened.alive_interval.ToTimedelta().total_seconds() or _ALIVE_INTERVAL
                     stream = Stream(call, line, _convert.opened(event.opened), interval, window)
                     begun = True
+                    self._absence.over()
                     return stream
                 if kind == "detached":
                     await _finish(call)
@@ -147,7 +151,7 @@ class Streams:
 
     async def begin_patiently(self, request: v1.WaitRequest | v1.AttachRequest) -> Stream:
         """Begins a stream, with patience. Raises `Refused` or `Unavailable`."""
-        tries = Tries(self._settings, self._restraint, self._settings.patience)
+        tries = Tries(self._settings, self._restraint, self._absence, self._settings.patience)
         while True:
             try:
                 return await self.begin(request)
@@ -157,7 +161,7 @@ class Streams:
     async def follow(self, stream: Stream, told: Told) -> Outcome:
         """Follows a wait until its outcome, and tells how that is going. Raises `Refused` after a clear verdict alone."""
         attach = v1.AttachRequest(token=stream.opened.token)
-        tries = Tries(self._settings, self._restraint, None)
+        tries = Tries(self._settings, self._restraint, self._absence, None, quiet=True)
         while True:
             try:
                 return await self._read(stream, told)

@@ -5,7 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
-NOTHING: Any = object()
+
+class _Nothing:
+    """The default of an argument that may be `None`."""
+
+    def __repr__(self) -> str:
+        return "<not given>"
+
+    def __reduce__(self) -> str:
+        # The one that there is, also when it is copied.
+        return "NOTHING"
+
+
+NOTHING: Any = _Nothing()
 """The default of an argument that may be `None`."""
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable
 from typing import TypeVar
 
 import grpc
 
-from .errors import Refusal, Refused, Unavailable, refusal
+from ._absence import Absence
+from ._log import log
+from .errors import Refusal, Refused, refusal
 from .settings import Settings
 
 T = TypeVar("T")
-
-log = logging.getLogger("abeyance")
 
 LONGEST_RETRY_DELAY = 600.0
 """The longest time, in seconds, for which a broker may keep a client from trying again."""
@@ -107,25 +106,34 @@ class Rest:
 class Tries:
     """The tries of one call: how many there were, and when the next one may be made."""
 
-    def __init__(self, settings: Settings, restraint: Restraint, patience: float | None) -> None:
+    def __init__(self, settings: Settings, restraint: Restraint, absence: Absence, patience: float | None, *, quiet: bool = False) -> None:
+        """`quiet` is for what goes on by itself, with nobody who waits for this very try."""
         self._settings = settings
         self._restraint = restraint
+        self._absence = absence
         self._patience = patience
+        self._quiet = quiet
+        self._failed = 0
         self._begun = time.monotonic()
         self._attempt = 0
 
     async def pause(self, why: Refusal) -> None:
         """Waits until the next try. Raises `Refused` after a clear verdict, `Unavailable` at the end of patience (`None`: never)."""
         if not why.is_passing:
-            raise why.error(Refused)
+            self._absence.over()
+            raise why.error(Refused) from None
+        self._failed += 1
         self._attempt = self._restraint.after(why, self._attempt)
         delay = self._settings.backoff.delay(self._attempt) + min(why.retry_delay or 0.0, LONGEST_RETRY_DELAY)
         if self._patience is not None:
-            left = self._patience - (time.monotonic() - self._begun)
+            passed = time.monotonic() - self._begun
+            left = self._patience - passed
             if left <= 0:
-                raise why.error(Unavailable)
+                raise self._absence.error(why, self._failed, passed) from None
             # The last try is made when patience ends, not given up because its delay would be longer.
             delay = min(delay, left)
+        if not self._quiet and not why.is_scolding:
+            self._absence.begun(why)
         log.debug("trying a call again in %.3f s: %s", delay, why.code.name)
         self._attempt += 1
         await asyncio.sleep(delay)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
 from . import _convert, v1
+from ._absence import Absence
 from ._channels import Channels
+from ._check import duration, json_text, text, text_or_empty, texts
 from ._follow import Streams
 from ._json import NOTHING, encode_json
 from ._retry import Cut, Restraint, Tries, within
@@ -18,7 +21,7 @@ from .inbox import WatchEvent, list_waits, wait_filter, watch_waits
 from .info import Settled, WaitInfo
 from .outcome import Answer, OpenedWait, Outcome, State
 from .question import Question, question_message
-from .results import Results
+from .results import Results, results_message
 from .settings import Settings
 from .wait import Wait
 
@@ -50,10 +53,15 @@ class AbeyanceClient:
         """The broker's address, as it was given."""
         self._channels = Channels(target, self.settings)
         self._restraint = Restraint()
-        self._streams = Streams(self._channels, self.settings, self._restraint)
+        self._absence = Absence(target)
+        self._streams = Streams(self._channels, self.settings, self._restraint, self._absence)
 
     def __repr__(self) -> str:
         return f"AbeyanceClient({self.target!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy, also in another process, connects for itself. So a `Ticket` can be handed to where its ask is done.
+        return partial(type(self), settings=self.settings), (self.target,)
 
     async def __aenter__(self) -> AbeyanceClient:
         return self
@@ -98,7 +106,7 @@ class AbeyanceClient:
         Reasons: `INVALID_FIELD`, `INVALID_JSON`, `KEY_CONFLICT`, `WAIT_PURGED`, `REQUEST_ID_REUSED`.
         """
         spec = _spec(name, key, namespace, timeout, heartbeat_timeout, question, question_later, labels)
-        return await self._open(v1.WaitRequest(spec=spec, request_id=request_id or _convert.new_request_id()))
+        return await self._open(v1.WaitRequest(spec=spec, request_id=_request_id(request_id)))
 
     async def wait(
         self,
@@ -116,7 +124,7 @@ class AbeyanceClient:
         """Opens a wait, or re-opens it by its key, and stays attached until its outcome or until it is closed. Arguments and reasons as
         for `open`. Returns once the wait is durable; the outcome may be there already."""
         spec = _spec(name, key, namespace, timeout, heartbeat_timeout, question, question_later, labels)
-        return await self._follow(v1.WaitRequest(spec=spec, request_id=request_id or _convert.new_request_id()))
+        return await self._follow(v1.WaitRequest(spec=spec, request_id=_request_id(request_id)))
 
     async def attach(self, token: str | None = None, *, key: str | None = None, namespace: str | None = None) -> Wait:
         """Attaches to a wait by its token, or by its key, in any state. Never opens one.
@@ -126,9 +134,10 @@ class AbeyanceClient:
         if (token is None) == (key is None):
             raise ValueError("give either a token or a key")
         if token is not None:
-            request = v1.AttachRequest(token=token)
+            request = v1.AttachRequest(token=text("token", token))
         else:
-            request = v1.AttachRequest(key=v1.WaitKey(namespace=namespace or "", key=key))
+            wait_key = v1.WaitKey(namespace=text_or_empty("namespace", namespace), key=text_or_empty("key", key))
+            request = v1.AttachRequest(key=wait_key)
         return await self._follow(request)
 
     async def mark_asked(self, token: str) -> datetime | None:
@@ -148,7 +157,7 @@ class AbeyanceClient:
 
         Reasons: `QUESTION_CONFLICT`, `ALREADY_SETTLED`, `INVALID_JSON`, `INVALID_FIELD`.
         """
-        request = v1.SetQuestionRequest(token=token, question=question_message(question))
+        request = v1.SetQuestionRequest(token=text("token", token), question=question_message(question))
         await self._call(lambda line: line.waits.SetQuestion, request)
 
     async def cancel(self, token: str, reason: str = "") -> Outcome:
@@ -157,7 +166,7 @@ class AbeyanceClient:
 
         Reasons: `TOKEN_UNKNOWN`, `WAIT_PURGED`.
         """
-        request = v1.CancelWaitRequest(token=token, reason=reason)
+        request = v1.CancelWaitRequest(token=text("token", token), reason=text("reason", reason))
         response: v1.CancelWaitResponse = await self._call(lambda line: line.waits.CancelWait, request)
         return _convert.outcome(response.outcome)
 
@@ -225,11 +234,18 @@ class AbeyanceClient:
         """
         if (answer is not NOTHING) + (payload_json is not None) + (results is not None) != 1:
             raise ValueError("give exactly one of answer, payload_json and results")
-        request = v1.ResolveRequest(token=token, partial=partial, answered_by=answered_by, request_id=request_id or "")
+        request = v1.ResolveRequest(
+            token=text("token", token),
+            partial=partial,
+            answered_by=text("answered_by", answered_by),
+            request_id=text_or_empty("request_id", request_id),
+        )
         if results is not None:
-            request.results.CopyFrom(results.message if isinstance(results, Results) else results)
+            request.results.CopyFrom(results_message(results))
         else:
-            request.payload_json = encode_json(answer) if payload_json is None else payload_json
+            request.payload_json = (
+                json_text("answer", encode_json(answer)) if payload_json is None else json_text("payload_json", payload_json)
+            )
         return _convert.resolved(await self._call(lambda line: line.resolves.Resolve, request))
 
     async def approve(
@@ -271,26 +287,35 @@ class AbeyanceClient:
         """Ends a wait without an answer: the worker gets the reason, as data. `reason` is for people, at most 4096 characters;
         `error_type` a name that programs may branch on, at most 256; `details_json` more about it, as JSON text. Reasons as for
         `resolve`."""
-        request = v1.FailRequest(token=token, reason=reason, error_type=error_type, details_json=details_json, request_id=request_id or "")
+        request = v1.FailRequest(
+            token=text("token", token),
+            reason=text("reason", reason),
+            error_type=text("error_type", error_type),
+            details_json=json_text("details_json", details_json),
+            request_id=text_or_empty("request_id", request_id),
+        )
         return _convert.failed(await self._call(lambda line: line.resolves.Fail, request))
 
     async def describe(self, token: str) -> WaitInfo:
         """Shows a wait by its token: what is asked, until when, and the outcome if there is one. Reasons: `TOKEN_UNKNOWN`,
         `WAIT_PURGED`."""
-        response: v1.DescribeWaitResponse = await self._call(lambda line: line.resolves.DescribeWait, v1.DescribeWaitRequest(token=token))
+        request = v1.DescribeWaitRequest(token=text("token", token))
+        response: v1.DescribeWaitResponse = await self._call(lambda line: line.resolves.DescribeWait, request)
         return _convert.info(response.wait)
 
     async def heartbeat(self, token: str) -> datetime | None:
         """Says that the answering side is alive, and returns when the heartbeat timeout now runs out: `None` where no heartbeat is
         demanded and before the wait is asked. Reasons: `ALREADY_SETTLED` (stop working on it), `TOKEN_UNKNOWN`, `WAIT_PURGED`."""
-        response: v1.HeartbeatResponse = await self._call(lambda line: line.resolves.Heartbeat, v1.HeartbeatRequest(token=token))
+        request = v1.HeartbeatRequest(token=text("token", token))
+        response: v1.HeartbeatResponse = await self._call(lambda line: line.resolves.Heartbeat, request)
         return _convert.time_or_none(response, "heartbeat_expire_time")
 
     # People's tools
 
     async def get(self, wait_id: str) -> WaitInfo:
         """Shows a wait by its public name. Reasons: `WAIT_UNKNOWN`."""
-        response: v1.GetWaitResponse = await self._call(lambda line: line.inbox.GetWait, v1.GetWaitRequest(wait_id=wait_id))
+        request = v1.GetWaitRequest(wait_id=text("wait_id", wait_id))
+        response: v1.GetWaitResponse = await self._call(lambda line: line.inbox.GetWait, request)
         return _convert.info(response.wait)
 
     def list(
@@ -347,9 +372,8 @@ class AbeyanceClient:
         return Wait(self._streams, stream, self._channels.here())
 
     async def _mark_asked(self, token: str, patience: float | None) -> datetime | None:
-        response: v1.MarkAskedResponse = await self._call(
-            lambda line: line.waits.MarkAsked, v1.MarkAskedRequest(token=token), patience=patience
-        )
+        request = v1.MarkAskedRequest(token=text("token", token))
+        response: v1.MarkAskedResponse = await self._call(lambda line: line.waits.MarkAsked, request, patience=patience)
         return _convert.time_or_none(response, "ask_time")
 
     async def _decide(self, token: str, tool_call_id: str, results: Results, metadata: dict[str, Any] | None, answered_by: str) -> Settled:
@@ -360,17 +384,23 @@ class AbeyanceClient:
     async def _call(self, rpc: Callable[[Any], Callable[..., Awaitable[T]]], request: Any, *, patience: float | None = NOTHING) -> Any:
         """Makes a call until it succeeds, is refused, or `patience` has passed at the end of a try; `None` for ever."""
         limit = self.settings.attempt_timeout
-        tries = Tries(self.settings, self._restraint, self.settings.patience if patience is NOTHING else patience)
+        tries = Tries(self.settings, self._restraint, self._absence, self.settings.patience if patience is NOTHING else patience)
         while True:
             lines = self._channels.here()
             line = lines.get("calls")
             try:
                 # The deadline goes to the broker as well, but grpcio may itself be late to notice it.
-                return await within(limit + 1, rpc(line)(request, timeout=limit), f"no answer within {limit:g} s")
+                response = await within(limit + 1, rpc(line)(request, timeout=limit), f"no answer within {limit:g} s")
+                self._absence.over()
+                return response
             except Cut as cut:
                 if cut.silent:
                     lines.give_up("calls", line, grace=limit)
                 await tries.pause(cut.why)
+
+
+def _request_id(given: str | None) -> str:
+    return text_or_empty("request_id", given) or _convert.new_request_id()
 
 
 def _spec(
@@ -383,14 +413,20 @@ def _spec(
     question_later: bool,
     labels: Mapping[str, str] | None,
 ) -> v1.WaitSpec:
-    spec = v1.WaitSpec(name=name, key=key or "", namespace=namespace or "", question_later=question_later, labels=labels)
+    spec = v1.WaitSpec(
+        name=text("name", name),
+        key=text_or_empty("key", key),
+        namespace=text_or_empty("namespace", namespace),
+        question_later=question_later,
+        labels=texts("labels", labels),
+    )
     # One of the two is always said: otherwise the deadline of a stream would become the timeout of the wait.
     if timeout is None:
         spec.no_timeout = True
     else:
-        spec.timeout.CopyFrom(_convert.duration(timeout))
+        spec.timeout.CopyFrom(duration("timeout", timeout))
     if heartbeat_timeout is not None:
-        spec.heartbeat_timeout.CopyFrom(_convert.duration(heartbeat_timeout))
+        spec.heartbeat_timeout.CopyFrom(duration("heartbeat_timeout", heartbeat_timeout))
     if question is not None:
         spec.question.CopyFrom(question_message(question))
     return spec

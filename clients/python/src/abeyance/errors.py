@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -70,7 +70,11 @@ class AbeyanceError(Exception):
     def __str__(self) -> str:
         label = self.reason or (self.code.name if self.code else None)
         text = f"{self.message} ({label})" if label else self.message
-        return "\n  ".join([text, *(f"{v.field}: {v.description}" for v in self.violations)])
+        faults = [f"{v.field}: {v.description}" for v in self.violations]
+        if len(faults) == 1 and faults[0] in self.message:
+            # The broker says the first fault in its message, too.
+            return text
+        return "\n  ".join([text, *faults])
 
 
 class Refused(AbeyanceError):
@@ -109,6 +113,10 @@ class WaitEnded(AbeyanceError):
         super().__init__(message)
         self.outcome = outcome
         """How it ended, with `reason` and all the rest."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # `Exception` itself would call the class with the message alone. Engines and pools of processes pickle what is raised.
+        return type(self), (self.message, self.outcome), self.__dict__
 
 
 class WaitFailed(WaitEnded):

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from . import _convert, v1
+from ._check import json_text, text
 from ._json import NOTHING, encode_json
-from ._retry import log
+from ._log import log
 from .errors import AbeyanceError, AskFailed, Refused
 from .outcome import Outcome, State
-from .results import Results, forget
+from .results import Results, forget, results_message
 from .wait import Wait
 
 if TYPE_CHECKING:
@@ -53,13 +54,15 @@ class Answered:
         if (answer is not NOTHING) + (payload_json is not None) + (results is not None) != 1:
             raise ValueError("give exactly one of answer, payload_json and results")
         self.payload_json = encode_json(answer) if answer is not NOTHING else payload_json
+        if self.payload_json is not None:
+            json_text("payload_json", self.payload_json)
         """The answer as JSON text; `None` where it is `results`."""
         self.results: v1.DeferredToolResults | None = None
         """Decisions on tool calls."""
         if results is not None:
             self.results = v1.DeferredToolResults()
-            self.results.CopyFrom(results.message if isinstance(results, Results) else results)
-        self.answered_by = answered_by
+            self.results.CopyFrom(results_message(results))
+        self.answered_by = text("answered_by", answered_by)
         """Who answers."""
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 from . import _convert, v1
+from ._check import duration, text_or_empty, texts
 from ._retry import LONGEST_RETRY_DELAY, Cut, Tries, lost, within
 from .info import WaitInfo
 from .outcome import State
@@ -56,12 +57,12 @@ def wait_filter(
 ) -> v1.WaitFilter:
     """Which waits."""
     return v1.WaitFilter(
-        namespace=namespace or "",
+        namespace=text_or_empty("namespace", namespace),
         states=_convert.states(states),
-        name=name or "",
-        labels=labels,
-        min_age=None if min_age is None else _convert.duration(min_age),
-        max_age=None if max_age is None else _convert.duration(max_age),
+        name=text_or_empty("name", name),
+        labels=texts("labels", labels),
+        min_age=None if min_age is None else duration("min_age", min_age),
+        max_age=None if max_age is None else duration("max_age", max_age),
     )
 
 
@@ -82,7 +83,7 @@ async def watch_waits(client: AbeyanceClient, which: v1.WaitFilter) -> AsyncIter
     """Follows waits, and begins again after a cut."""
     request = v1.WatchWaitsRequest(filter=which)
     # Patience counts until the first event: whoever watches wants to know that there is no broker.
-    tries = Tries(client.settings, client._restraint, client.settings.patience)
+    tries = Tries(client.settings, client._restraint, client._absence, client.settings.patience)
     while True:
         lines = client._channels.here()
         line = lines.get("watches")
@@ -98,6 +99,7 @@ async def watch_waits(client: AbeyanceClient, which: v1.WaitFilter) -> AsyncIter
                 if message is grpc.aio.EOF:
                     raise lost("the watch ended")
                 tries.patient()
+                client._absence.over()
                 kind = message.WhichOneof("event")
                 if kind == "alive":
                     interval = message.alive.alive_interval.ToTimedelta().total_seconds()

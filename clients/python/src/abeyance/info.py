@@ -79,42 +79,44 @@ class Settled:
 
 @dataclass(frozen=True)
 class WaitInfo:
-    """A wait, as it is shown to whoever may look at it."""
+    """A wait, as it is shown to whoever may look at it.
+
+    - `wait_id`: The wait's public name.
+    - `namespace`: The namespace it was opened in.
+    - `name`: What kind of wait this is.
+    - `key`: The worker's own key.
+    - `labels`: The worker's labels.
+    - `state`: What has become of it.
+    - `create_time`: When it was opened, in UTC.
+    - `expire_time`: When it expires, or would have expired, in UTC.
+    - `timeout`: The time it was given at open.
+    - `timeout_source`: Where the timeout came from.
+    - `ask_time`: When question and token were handed on.
+    - `heartbeat_timeout`: How long the answering side may stay silent once asked.
+    - `heartbeat_expire_time`: When the heartbeat timeout runs out unless a heartbeat arrives.
+    - `settle_time`: When its outcome was recorded.
+    - `question`: What is asked. `None` in lists and watches, and where there is no question.
+    - `outcome`: The outcome. `None` while pending, and in lists and watches.
+    - `decided`: Which tool calls were decided, by whom and when. `None` for other questions; in lists and watches also once it is settled.
+    - `decisions`: What is decided of the tool calls while the wait is pending. `None` for other questions, where nothing is decided yet,
+      once it is settled (then `outcome` has it), and in lists and watches.
+    """
 
     wait_id: str
-    """The wait's public name."""
     namespace: str
-    """The namespace it was opened in."""
     name: str
-    """What kind of wait this is."""
     key: str | None
-    """The worker's own key."""
     labels: dict[str, str]
-    """The worker's labels."""
     state: State
-    """What has become of it."""
     create_time: datetime
-    """When it was opened, in UTC."""
     expire_time: datetime
-    """When it expires, or would have expired, in UTC."""
     timeout: timedelta
-    """The time it was given at open."""
     timeout_source: TimeoutSource
-    """Where the timeout came from."""
     ask_time: datetime | None
-    """When question and token were handed on."""
     heartbeat_timeout: timedelta | None
-    """How long the answering side may stay silent once asked."""
     heartbeat_expire_time: datetime | None
-    """When the heartbeat timeout runs out unless a heartbeat arrives."""
     settle_time: datetime | None
-    """When its outcome was recorded."""
     question: Question | None = field(repr=False)
-    """What is asked. `None` in lists and watches, and where there is no question."""
     outcome: Outcome | None
-    """The outcome. `None` while pending, and in lists and watches."""
     decided: Decided | None
-    """Which tool calls were decided, by whom and when. `None` for other questions; in lists and watches also once it is settled."""
     decisions: v1.DeferredToolResults | None = field(repr=False)
-    """What is decided of the tool calls while the wait is pending. `None` for other questions, where nothing is decided yet, once it
-    is settled (then `outcome` has it), and in lists and watches."""

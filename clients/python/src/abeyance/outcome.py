@@ -70,32 +70,33 @@ class Outcome:
     """The one outcome of a wait. Once recorded it never changes.
 
     Outcomes are delivered at least once and to everybody attached: act on one idempotently, by its wait id.
+
+    - `wait_id`: The wait that ended.
+    - `state`: How it ended. Never `PENDING`.
+    - `settle_time`: When the outcome was recorded, by the broker's clock, in UTC.
+    - `payload_json`: `RESOLVED`, to a free question or a form: the answer as JSON text, byte for byte as it was sent. `None` for tool
+      calls, whose answer is `results`.
+    - `answered_by`: `RESOLVED`: who answered, as the resolver claimed. `None` if it did not say, and for tool calls: `results` say it.
+    - `reason`: `FAILED`, `EXPIRED`, `CANCELLED`: why, for people. May be empty.
+    - `cause`: `EXPIRED`: which clock ran out, `TIMEOUT` or `HEARTBEAT`; `OTHER` for one that this version of the client does not know.
+    - `error_type`: `FAILED`: the resolver's name for the kind of failure, for programs to branch on.
+    - `details_json`: `FAILED`: more about it, as JSON text, byte for byte.
+    - `results`: Of a wait that asked about tool calls, however it ended: the results that a run goes on with. Where it ended without an
+      answer, the calls that were decided keep their decision, and every other is denied or failed. `None` for other waits.
+    - `results_json`: `results` in the JSON form of Pydantic AI's `DeferredToolResults`. `None` for waits that did not ask about tool calls.
     """
 
     wait_id: str
-    """The wait that ended."""
     state: State
-    """How it ended. Never `PENDING`."""
     settle_time: datetime
-    """When the outcome was recorded, by the broker's clock, in UTC."""
     payload_json: str | None = field(default=None, repr=False)
-    """`RESOLVED`, to a free question or a form: the answer as JSON text, byte for byte as it was sent. `None` for tool calls, whose
-    answer is `results`."""
     answered_by: str | None = None
-    """`RESOLVED`: who answered, as the resolver claimed. `None` if it did not say, and for tool calls: `results` say it."""
     reason: str = ""
-    """`FAILED`, `EXPIRED`, `CANCELLED`: why, for people. May be empty."""
     cause: str | None = None
-    """`EXPIRED`: which clock ran out, `TIMEOUT` or `HEARTBEAT`; `OTHER` for one that this version of the client does not know."""
     error_type: str | None = None
-    """`FAILED`: the resolver's name for the kind of failure, for programs to branch on."""
     details_json: str | None = field(default=None, repr=False)
-    """`FAILED`: more about it, as JSON text, byte for byte."""
     results: v1.DeferredToolResults | None = field(default=None, repr=False)
-    """Of a wait that asked about tool calls, however it ended: the results that a run goes on with. Where it ended without an answer,
-    the calls that were decided keep their decision, and every other is denied or failed. `None` for other waits."""
     results_json: str | None = field(default=None, repr=False)
-    """`results` in the JSON form of Pydantic AI's `DeferredToolResults`. `None` for waits that did not ask about tool calls."""
 
     @property
     def value(self) -> Any:
@@ -142,3 +143,13 @@ class OpenedWait:
     """The wait as it was then, with its token."""
     outcome: Outcome | None
     """Its outcome, if it was opened before and is settled."""
+
+    @property
+    def token(self) -> str:
+        """The bearer credential of this wait. A secret: whoever holds it can answer. Never log it."""
+        return self.opened.token
+
+    @property
+    def wait_id(self) -> str:
+        """The wait's public name. Not a secret."""
+        return self.opened.wait_id

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from . import v1
+from ._check import json_text as checked_json
+from ._check import text
 from ._json import NOTHING, encode_json
 from .results import Results
 
@@ -24,13 +26,13 @@ class FreeJson:
 
     def __init__(self, value: Any) -> None:
         """Takes a value, which is encoded. For JSON text as it is, use `FreeJson.text`."""
-        object.__setattr__(self, "json_text", encode_json(value))
+        object.__setattr__(self, "json_text", checked_json("value", encode_json(value)))
 
     @classmethod
     def text(cls, json_text: str) -> FreeJson:
         """Takes JSON text, which is kept byte for byte."""
         question = cls.__new__(cls)
-        object.__setattr__(question, "json_text", json_text)
+        object.__setattr__(question, "json_text", checked_json("json_text", json_text))
         return question
 
     @property
@@ -73,6 +75,28 @@ class ToolCall:
     description: str = ""
     """What the call would do, for people who decide it: up to 4096 characters. May be empty."""
 
+    def __init__(
+        self,
+        tool_call_id: str,
+        tool_name: str,
+        args_json: str | None = None,
+        kind: CallKind = CallKind.APPROVAL,
+        metadata_json: str | None = None,
+        description: str = "",
+        *,
+        args: Any = NOTHING,
+    ) -> None:
+        """Takes the arguments as `args`, a value, which is encoded, or as `args_json`, which is kept byte for byte. Default: `null`."""
+        if not isinstance(kind, CallKind):
+            raise TypeError(f"kind must be a CallKind, not {type(kind).__name__}")
+        encoded = _text("args", args, args_json)
+        object.__setattr__(self, "tool_call_id", text("tool_call_id", tool_call_id))
+        object.__setattr__(self, "tool_name", text("tool_name", tool_name))
+        object.__setattr__(self, "args_json", "null" if encoded is None else encoded)
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "metadata_json", _text("metadata", NOTHING, metadata_json))
+        object.__setattr__(self, "description", text("description", description))
+
 
 @dataclass(frozen=True)
 class DeferredCalls:
@@ -84,6 +108,9 @@ class DeferredCalls:
     """One answer may leave calls undecided and still settle the wait. Default: an answer decides them all."""
 
     def __init__(self, calls: Sequence[ToolCall], may_leave_pending: bool = False) -> None:
+        for n, call in enumerate(calls):
+            if not isinstance(call, ToolCall):
+                raise TypeError(f"calls[{n}] must be a ToolCall, not {type(call).__name__}")
         object.__setattr__(self, "calls", tuple(calls))
         object.__setattr__(self, "may_leave_pending", may_leave_pending)
 
@@ -129,6 +156,12 @@ class DeferredJson:
     may_leave_pending: bool = False
     """As `DeferredCalls.may_leave_pending`."""
 
+    def __init__(self, requests_json: str | bytes, may_leave_pending: bool = False) -> None:
+        """Takes JSON text, also as the bytes that `dump_json` gives."""
+        given = requests_json.decode() if isinstance(requests_json, bytes) else requests_json
+        object.__setattr__(self, "requests_json", checked_json("requests_json", given))
+        object.__setattr__(self, "may_leave_pending", may_leave_pending)
+
     def to_message(self) -> v1.Question:
         """The same as a message of the contract."""
         requests = v1.DeferredToolRequestsJson(requests_json=self.requests_json, may_leave_pending=self.may_leave_pending)
@@ -157,7 +190,7 @@ class Form:
         response_schema_json: str | None = None,
     ) -> None:
         """Takes `payload` and `response_schema` as values, which are encoded, or as JSON text, which is kept byte for byte."""
-        object.__setattr__(self, "message", message)
+        object.__setattr__(self, "message", text("message", message))
         object.__setattr__(self, "payload_json", _text("payload", payload, payload_json))
         object.__setattr__(self, "response_schema_json", _text("response_schema", response_schema, response_schema_json))
 
@@ -171,12 +204,12 @@ class Form:
         return v1.Question(form=form)
 
 
-def _text(name: str, value: Any, text: str | None) -> str | None:
+def _text(name: str, value: Any, given: str | None) -> str | None:
     if value is NOTHING:
-        return text
-    if text is not None:
+        return None if given is None else checked_json(f"{name}_json", given)
+    if given is not None:
         raise ValueError(f"give {name} or {name}_json, not both")
-    return encode_json(value)
+    return checked_json(name, encode_json(value))
 
 
 Question: TypeAlias = FreeJson | DeferredCalls | DeferredJson | Form | v1.Question

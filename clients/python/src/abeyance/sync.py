@@ -6,13 +6,15 @@ import asyncio
 import concurrent.futures
 import contextvars
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeAlias, TypeVar
 
 from . import v1
+from ._check import seconds
 from ._json import NOTHING
 from .client import AbeyanceClient
 from .errors import Detached
@@ -145,10 +147,12 @@ class SyncWait:
     def outcome(self, timeout: float | None = None) -> Outcome:
         """Waits for the outcome, as `Wait.outcome`. Raises `TimeoutError` if it is not there after `timeout` seconds (default: as long as
         it takes); nothing is lost then, and it may be called again."""
+        if timeout is not None:
+            seconds("timeout", timeout)
         return self._loop.run(self._wait.outcome(), timeout)
 
     def decisions(self) -> Iterator[Decided]:
-        """As `Wait.decisions`."""
+        """As `Wait.decisions`: blocks until each next one."""
         return _each(self._loop, self._wait.decisions())
 
     def close(self) -> None:
@@ -185,12 +189,16 @@ class SyncAbeyanceClient:
     """
 
     def __init__(self, target: str = "127.0.0.1:2239", *, settings: Settings | None = None) -> None:
-        """As `AbeyanceClient`."""
+        """As for `AbeyanceClient`. `target` is `host:port` or `http://host:port`. Nothing connects yet."""
         self._client = AbeyanceClient(target, settings=settings)
         self._loop = _Loop()
 
     def __repr__(self) -> str:
         return f"Sync{self._client!r}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As for the other client.
+        return partial(type(self), settings=self._client.settings), (self._client.target,)
 
     def __enter__(self) -> SyncAbeyanceClient:
         return self
@@ -295,16 +303,10 @@ class SyncAbeyanceClient:
     ) -> Answer:
         """As `AbeyanceClient.wait_for_external_event`. `ask` runs in a thread of its own, with the caller's context variables. An outcome
         that arrives meanwhile cannot interrupt it, but is returned at once."""
-        context = contextvars.copy_context()
-
-        async def in_thread(ticket: Ticket) -> Answered | None:
-            given = SyncTicket(ticket.token, ticket.wait_id, self)
-            return await asyncio.to_thread(context.run, ask, given)
-
         return self._loop.run(
             self._client.wait_for_external_event(
                 name,
-                in_thread,
+                self._in_thread(ask),
                 key=key,
                 namespace=namespace,
                 timeout=timeout,
@@ -313,6 +315,19 @@ class SyncAbeyanceClient:
                 labels=labels,
             )
         )
+
+    def ask(self, wait: SyncWait, ask: SyncAskFunction) -> None:
+        """As `AbeyanceClient.ask`; `ask` runs as for `wait_for_external_event`."""
+        self._loop.run(self._client.ask(wait._wait, self._in_thread(ask)))
+
+    def _in_thread(self, ask: SyncAskFunction) -> Callable[[Ticket], Awaitable[Answered | None]]:
+        context = contextvars.copy_context()
+
+        async def asking(ticket: Ticket) -> Answered | None:
+            given = SyncTicket(ticket.token, ticket.wait_id, self)
+            return await asyncio.to_thread(context.run, ask, given)
+
+        return asking
 
     def resolve(
         self,

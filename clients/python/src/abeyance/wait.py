@@ -25,17 +25,11 @@ class Wait:
     """
 
     def __init__(self, streams: Streams, stream: Stream, lines: Lines) -> None:
-        self.opened: Opened = stream.opened
-        """What the wait was when it was first attached to."""
-        self.attached: bool = True
-        """Whether a stream is attached now."""
-        self.reattached: int = 0
-        """How many times the wait was attached to again after the end of a stream."""
-        self.time_left: float | None = None
-        """The time left until the wait expires, in seconds, as the broker told it last. `None` before it did."""
-        self.progress: Decided | None = None
-        """Which of the wait's tool calls are decided so far. `None` before the broker tells of a decision, and for other questions. It
-        only grows, through cuts too; what is decided last may be told by the outcome alone."""
+        self._opened = stream.opened
+        self._attached = True
+        self._reattached = 0
+        self._time_left: float | None = None
+        self._progress: Decided | None = None
         self._error: BaseException | None = None
         self._changed = asyncio.Event()
         self._done = asyncio.Event()
@@ -44,8 +38,34 @@ class Wait:
         lines.adopt(self._task)
 
     @property
+    def opened(self) -> Opened:
+        """What the wait was when it was first attached to."""
+        return self._opened
+
+    @property
+    def attached(self) -> bool:
+        """Whether a stream is attached now."""
+        return self._attached
+
+    @property
+    def reattached(self) -> int:
+        """How many times the wait was attached to again after the end of a stream."""
+        return self._reattached
+
+    @property
+    def time_left(self) -> float | None:
+        """The time left until the wait expires, in seconds, as the broker told it last. `None` before it did."""
+        return self._time_left
+
+    @property
+    def progress(self) -> Decided | None:
+        """Which of the wait's tool calls are decided so far. `None` before the broker tells of a decision, and for other questions. It
+        only grows, through cuts too; what is decided last may be told by the outcome alone."""
+        return self._progress
+
+    @property
     def token(self) -> str:
-        """The bearer credential of this wait. A secret."""
+        """The bearer credential of this wait. A secret: whoever holds it can answer. Never log it."""
         return self.opened.token
 
     @property
@@ -97,7 +117,7 @@ class Wait:
             self._error = Detached("the wait was let go of before it had an outcome")
         else:
             self._error = task.exception()
-        self.attached = False
+        self._attached = False
         self._done.set()
         self._tell()
 
@@ -114,18 +134,18 @@ class _Told:
         self._wait = wait
 
     def attached(self) -> None:
-        self._wait.attached = True
-        self._wait.reattached += 1
+        self._wait._attached = True
+        self._wait._reattached += 1
 
     def cut(self) -> None:
-        self._wait.attached = False
+        self._wait._attached = False
 
     def alive(self, time_left: float) -> None:
-        self._wait.time_left = time_left
+        self._wait._time_left = time_left
 
     def decided(self, decided: Decided) -> None:
         known = self._wait.progress
         # A stream that was just attached to may know less than the one before: that is no news.
         if known is None or decided.decided_calls > known.decided_calls:
-            self._wait.progress = decided
+            self._wait._progress = decided
             self._wait._tell()

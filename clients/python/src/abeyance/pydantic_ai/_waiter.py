@@ -75,6 +75,9 @@ class AbeyanceWaiter(ExternalEventWaiter):
         self._ordinal = ordinal
         self._waits: Counter[str] = Counter()
 
+    def __repr__(self) -> str:
+        return f"AbeyanceWaiter({self._client!r}, key={self._key!r}, namespace={self._namespace!r})"
+
     async def wait(self, name: str, *, ask: Callable[[str], Awaitable[Any]], timeout: timedelta | None) -> Any:
         """Opens a wait, or meets it again by its key, asks unless that was done, and waits for the outcome. Called by the run.
 

@@ -107,8 +107,9 @@ def _refusals() -> Generator[None]:
     """Tells Temporal which errors are verdicts, which no retry mends."""
     try:
         yield
-    except UserError as error:
-        raise ApplicationError(str(error), type="UserError", non_retryable=True) from error
+    except (UserError, TypeError, ValueError) as error:
+        # The two latter are for arguments that can never be sent.
+        raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from error
     except AbeyanceError as error:
         raise ApplicationError(
             str(error),
