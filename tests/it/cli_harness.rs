@@ -212,6 +212,25 @@ impl Waiting {
         self.says("token ").await
     }
 
+    /// Waits until it listens for SIGINT and SIGTERM, in this order. While a process begins to listen for a signal there is a moment in
+    /// which that signal is neither heard nor ends it.
+    pub async fn listens(&self) {
+        let id = self.process.id().expect("it runs");
+        let listening = async {
+            loop {
+                let status = std::fs::read_to_string(format!("/proc/{id}/status"));
+                let status = status.expect("Linux with /proc");
+                let caught = status.lines().find_map(|l| l.strip_prefix("SigCgt:"));
+                let caught = caught.and_then(|m| u64::from_str_radix(m.trim(), 16).ok());
+                if caught.expect("a mask") & (1 << (Signal::TERM.as_raw() - 1)) != 0 {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(PATIENCE, listening).await.expect("in time");
+    }
+
     pub fn signal(&self, signal: Signal) {
         let id = self.process.id().expect("it runs").cast_signed();
         let id = Pid::from_raw(id).expect("a process");

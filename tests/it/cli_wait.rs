@@ -287,7 +287,8 @@ async fn somebody_elses_wait_is_attached_to_by_token_and_never_cancelled() {
     let mut command = broker.command(&["wait"]);
     command.env("ABEYANCE_TOKEN", &token);
     let by_environment = Waiting::start(command);
-    // It may be interrupted before it is attached, or even before it listens for signals: either way the wait goes on.
+    // It may be interrupted before it is attached: either way the wait goes on.
+    by_flag.listens().await;
     by_flag.signal(Signal::INT);
     let ran = by_flag.end().await;
     assert_eq!(ran.code, 130, "{}", ran.stderr);
