@@ -79,6 +79,24 @@ def loop(seen: Seen) -> Workflow:
     return Workflow(name="loop", edges=[(START, ask, judge), (judge, {"again": ask, "done": done})])
 
 
+def x_and_y_and_then_x() -> Workflow:
+    """Asks `x` and `y` at once in its first invocation and, when one is answered, what is left; `x` alone in later ones."""
+    first: set[str] = set()
+
+    @node(name="two", rerun_on_resume=True)
+    def two(ctx: Any) -> Any:
+        if not first:
+            first.add(ctx.invocation_id)
+        wanted = ("x", "y") if ctx.invocation_id in first else ("x",)
+        for interrupt_id in wanted:
+            if interrupt_id not in ctx.resume_inputs:
+                yield RequestInput(interrupt_id=interrupt_id)
+        if set(wanted) == set(ctx.resume_inputs):
+            yield Event(output=dict(ctx.resume_inputs))
+
+    return Workflow(name="again", edges=[(START, two)])
+
+
 async def runner(workflow: Any, sessions: BaseSessionService | None = None, *, users: Sequence[str] = (USER,)) -> Runner:
     """A runner with a session of each user."""
     sessions = sessions or InMemorySessionService()

@@ -40,6 +40,9 @@ def test_every_part_of_a_key_counts_and_none_runs_into_the_next() -> None:
         pending(interrupt_id="q/0"),
         pending(interrupt_id="line\nbreak"),
         pending(answers=1),
+        pending(withdrawn=1),
+        pending(answers=1, withdrawn=1),
+        pending(interrupt_id="q/0", answers=1),
         pending(interrupt_id="x" * 600),
         pending(interrupt_id="x" * 601),
     ]
@@ -113,6 +116,41 @@ async def test_an_id_that_a_later_invocation_asks_for_is_lost_to_the_earlier_one
     await answer(run, 1)
     assert pending_inputs(await adk.session(run)) == []
     assert [each.key for each in abandoned_inputs(await adk.session(run))] == [first.key]
+
+
+async def test_a_question_that_comes_back_after_it_was_lost_is_another_wait() -> None:
+    """The one before was cancelled when it was lost."""
+    run = await adk.runner(adk.x_and_y_and_then_x())
+    await adk.begin(run)
+    lost, _ = pending_inputs(await adk.session(run))
+    await adk.begin(run)
+    other, later = pending_inputs(await adk.session(run))
+    assert (other.invocation_id, later.interrupt_id) == (lost.invocation_id, "x")
+    await answer(run, 1)
+    (again,) = pending_inputs(await adk.session(run))
+    assert (again.invocation_id, again.interrupt_id, again.answers) == (lost.invocation_id, "x", 0)
+    assert again.key != lost.key
+    assert [each.key for each in abandoned_inputs(await adk.session(run))] == [lost.key, later.key]
+
+
+async def test_a_question_that_a_rewind_brings_back_is_another_wait() -> None:
+    run = await adk.runner(adk.one_question(adk.Seen()))
+    await adk.begin(run)
+    (lost,) = pending_inputs(await adk.session(run))
+    await adk.begin(run)
+    (later,) = pending_inputs(await adk.session(run))
+    await run.rewind_async(user_id=adk.USER, session_id=adk.SESSION, rewind_before_invocation_id=later.invocation_id)
+    (again,) = pending_inputs(await adk.session(run))
+    assert (again.invocation_id, again.interrupt_id) == (lost.invocation_id, "q")
+    assert again.key != lost.key
+    assert [each.key for each in abandoned_inputs(await adk.session(run))] == [lost.key, later.key]
+    # And once more: the wait that was opened since is lost, too.
+    await adk.begin(run)
+    (last,) = pending_inputs(await adk.session(run))
+    assert [each.key for each in abandoned_inputs(await adk.session(run))] == [lost.key, later.key, again.key]
+    await answer(run, 1)
+    assert pending_inputs(await adk.session(run)) == []
+    assert last.key not in [each.key for each in abandoned_inputs(await adk.session(run))]
 
 
 async def test_what_was_rewound_is_not_asked() -> None:

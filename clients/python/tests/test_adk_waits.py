@@ -184,6 +184,25 @@ async def test_a_question_that_a_later_one_replaced_is_withdrawn(client: Abeyanc
     assert seen.values == ["new"]
 
 
+async def test_a_question_that_comes_back_after_it_was_withdrawn_is_asked_again(client: AbeyanceClient) -> None:
+    person = adk.Person()
+    run = await adk.runner(adk.x_and_y_and_then_x())
+    waits = InputWaits(client, run, person.ask, timeout=60)
+    first = asyncio.create_task(adk.finish(waits, start=True))
+    withdrawn, other = await person.token("x"), await person.token("y")
+    second = asyncio.create_task(adk.finish(waits, start=True))
+    later = await person.token("x")
+    assert (await client.describe(withdrawn)).state is State.CANCELLED
+    await client.resolve(other, 1)
+    # The first invocation runs again and asks what it still wants, which takes it from the second.
+    back = await person.token("x")
+    assert len({withdrawn, later, back}) == 3
+    assert (await client.describe(later)).state is State.CANCELLED
+    await client.resolve(back, 2)
+    outputs = [event.output for event in [*await first, *await second] if event.output is not None]
+    assert outputs == [{"x": 2, "y": 1}]
+
+
 async def test_a_run_again_finds_its_wait_and_its_answer(client: AbeyanceClient) -> None:
     seen, person = adk.Seen(), adk.Person()
     run = await adk.runner(adk.one_question(seen))

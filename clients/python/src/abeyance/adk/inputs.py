@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -44,6 +43,9 @@ class PendingInput:
     """The id of the call, which its answer names."""
     answers: int
     """How many answers this id has in this invocation already: a loop may ask again under one id."""
+    withdrawn: int = 0
+    """How often this very question was out of reach before, so that its wait was cancelled: a later invocation asked under the same id,
+    and this one then asked again."""
     message: str | None = field(default=None, compare=False)
     """What is asked, for people."""
     payload: Any = field(default=None, repr=False, compare=False)
@@ -54,7 +56,9 @@ class PendingInput:
     @property
     def key(self) -> str:
         """The key of the input's wait: the same each time it is computed from the session's events, in any process."""
-        parts = (self.app_name, self.user_id, self.session_id, self.invocation_id, self.interrupt_id, str(self.answers))
+        parts: tuple[str, ...] = (self.app_name, self.user_id, self.session_id, self.invocation_id, self.interrupt_id, str(self.answers))
+        if self.withdrawn:
+            parts = (*parts, str(self.withdrawn))
         # Quoted, so that no two inputs share a key whatever characters their ids have.
         key = "adk/" + "/".join(quote(part, safe="") for part in parts)
         if len(key) > _KEY_CHARACTERS:
@@ -72,43 +76,93 @@ class PendingInput:
 
 def pending_inputs(session: Session) -> list[PendingInput]:
     """The inputs that `session` waits for, in the order in which they were asked."""
-    return list(_walk(session, _live(session.events))[0].values())
+    return list(_walk(session).pending.values())
 
 
 def abandoned_inputs(session: Session) -> list[PendingInput]:
     """The inputs that were asked for and can never be answered: their invocation was rewound or aborted, or a later
     one asked under the same id, and ADK gives an answer to the last invocation that did."""
-    waiting = {pending.key for pending in pending_inputs(session)}
-    pending, abandoned = _walk(session, session.events)
-    return [gone for gone in (*abandoned, *pending.values()) if gone.key not in waiting]
+    return _walk(session).abandoned
 
 
-def _walk(session: Session, events: Iterable[Event]) -> tuple[dict[str, PendingInput], list[PendingInput]]:
-    """The pending inputs by id, and those that will never be answered."""
-    pending: dict[str, PendingInput] = {}
-    abandoned: list[PendingInput] = []
-    answers: Counter[tuple[str, str]] = Counter()
-    for event in events:
+@dataclass
+class _Walk:
+    """What a session's events come to, taken one after the other."""
+
+    session: Session
+    pending: dict[str, PendingInput] = field(default_factory=dict)
+    """By interrupt id."""
+    abandoned: list[PendingInput] = field(default_factory=list)
+    answers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By invocation and interrupt id."""
+    withdrawn: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    """By invocation, interrupt id and the answers before."""
+    live: list[Event] = field(default_factory=list)
+    """The events that were not rewound."""
+
+    def take(self, event: Event) -> None:
+        target = event.actions.rewind_before_invocation_id if event.actions else None
+        if target:
+            self._rewind(target)
+            return
+        self.live.append(event)
         aborted = event.error_code == _ABORTED
         if event.author == "user" or aborted:
             for response in event.get_function_responses():
-                closed = pending.pop(response.id or "", None)
-                if closed and aborted:
-                    abandoned.append(closed)
-                elif closed:
-                    answers[closed.invocation_id, closed.interrupt_id] += 1
+                self._close(response.id or "", aborted)
         for call in event.get_function_calls():
-            if call.name != REQUEST_INPUT or not call.id:
-                continue
-            open_already = pending.get(call.id)
-            if open_already and open_already.invocation_id == event.invocation_id:
-                # A node that ran again asks what is still open in a new event. The first one counts, so that the
-                # wait's question stays what it was.
-                continue
-            if open_already:
-                abandoned.append(pending.pop(call.id))
-            pending[call.id] = _input(session, event, call, answers[event.invocation_id, call.id])
-    return pending, abandoned
+            if call.name == REQUEST_INPUT and call.id:
+                self._ask(event, call, call.id)
+
+    def _close(self, interrupt_id: str, aborted: bool) -> None:
+        closed = self.pending.pop(interrupt_id, None)
+        if closed and aborted:
+            self._abandon(closed)
+        elif closed:
+            self.answers[closed.invocation_id, closed.interrupt_id] += 1
+
+    def _ask(self, event: Event, call: types.FunctionCall, interrupt_id: str) -> None:
+        open_already = self.pending.get(interrupt_id)
+        if open_already and open_already.invocation_id == event.invocation_id:
+            # A node that ran again asks what is still open in a new event. The first one counts, so that the
+            # wait's question stays what it was.
+            return
+        if open_already:
+            self._abandon(self.pending.pop(interrupt_id))
+        asked = _input(self.session, event, call, self.answers[event.invocation_id, interrupt_id])
+        self.pending[interrupt_id] = self._counted(asked)
+
+    def _rewind(self, invocation_id: str) -> None:
+        first = next((i for i, event in enumerate(self.live) if event.invocation_id == invocation_id), len(self.live))
+        del self.live[first:]
+        again = _Walk(self.session)
+        for event in self.live:
+            again.take(event)
+        for each in self.pending.values():
+            now = again.pending.get(each.interrupt_id)
+            if now is None or _place(now) != _place(each):
+                self._abandon(each)
+        # What was out of reach may be open once more.
+        self.pending = {each.interrupt_id: self._counted(each) for each in again.pending.values()}
+        self.answers = again.answers
+
+    def _abandon(self, gone: PendingInput) -> None:
+        self.abandoned.append(gone)
+        self.withdrawn[_place(gone)] += 1
+
+    def _counted(self, asked: PendingInput) -> PendingInput:
+        return replace(asked, withdrawn=self.withdrawn[_place(asked)])
+
+
+def _place(asked: PendingInput) -> tuple[str, str, int]:
+    return asked.invocation_id, asked.interrupt_id, asked.answers
+
+
+def _walk(session: Session) -> _Walk:
+    walk = _Walk(session)
+    for event in session.events:
+        walk.take(event)
+    return walk
 
 
 def _input(session: Session, event: Event, call: types.FunctionCall, answers: int) -> PendingInput:
@@ -126,16 +180,3 @@ def _input(session: Session, event: Event, call: types.FunctionCall, answers: in
         payload=to_jsonable_python(args.get("payload")),
         response_schema=to_jsonable_python(args.get("response_schema")),
     )
-
-
-def _live(events: Iterable[Event]) -> list[Event]:
-    """The events without those that were rewound."""
-    live: list[Event] = []
-    for event in events:
-        target = event.actions.rewind_before_invocation_id if event.actions else None
-        if not target:
-            live.append(event)
-            continue
-        first = next((i for i, earlier in enumerate(live) if earlier.invocation_id == target), len(live))
-        del live[first:]
-    return live
