@@ -335,10 +335,15 @@ fn delay(
     let (hold, refusal) = match cut {
         Cut::Planned(delay) => {
             tracing::debug!(wait_id, "the stream ended as planned");
+            let delay = delay.min(LONGEST_RETRY_DELAY);
             if healthy {
                 *attempt = 0;
+                return Ok(delay);
             }
-            return Ok(delay.min(LONGEST_RETRY_DELAY));
+            // A broker that plans such short streams must not be called as fast as it can answer.
+            let restraint = client.settings.backoff.jittered(*attempt);
+            *attempt += 1;
+            return Ok(delay + restraint);
         }
         Cut::Lost(hold, refusal) if refusal.is_passing() => (hold, refusal),
         Cut::Lost(_, refusal) => return Err(Error::Refused(Box::new(refusal))),

@@ -107,6 +107,9 @@ pub(super) fn outcome(wire: v1::Outcome) -> Result<Outcome, Error> {
     use v1::outcome::Result as Wire;
     let results_json = filled(wire.results_json);
     let verdict = match wire.result {
+        Some(Wire::Resolved(r)) if r.payload_json.is_empty() && results_json.is_none() => {
+            return Err(Error::protocol("a resolved wait without its answer"));
+        }
         Some(Wire::Resolved(r)) => Verdict::Resolved {
             // Decisions on tool calls stand in one place for every ending; here they are the answer, too.
             payload_json: match &results_json {

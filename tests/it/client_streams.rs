@@ -12,6 +12,9 @@ use tonic::Code;
 
 use crate::client_fake::{Fake, Stream, TOKEN, answered, opened, opened_message, seconds};
 
+/// The planned end of a stream that lived for this long is no trouble.
+const HEALTHY: Duration = Duration::from_secs(5);
+
 /// A wait that is attached to, and its first stream.
 async fn attached() -> (Fake, Client, Wait, Stream) {
     let (mut fake, client) = Fake::new(Settings::new());
@@ -279,15 +282,41 @@ async fn the_planned_end_of_a_stream_costs_no_delay() {
     let (mut fake, _client, wait, mut stream) = attached().await;
     let begun = Instant::now();
     for _ in 0..20 {
+        tokio::time::sleep(HEALTHY).await;
         stream.send(detached(v1::detached::Reason::Lifetime, 0));
         stream.end(Code::Ok);
         stream = fake.attached().await;
     }
-    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(begun.elapsed(), 20 * HEALTHY);
     stream.send(Event::Outcome(answered("1")));
     stream.end(Code::Ok);
     assert_eq!(answer(&wait).await, "1");
     assert_eq!(wait.progress().borrow().reattached, 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_planned_streams_are_backed_off_from() {
+    let (mut fake, _client, wait, mut stream) = attached().await;
+    let begun = Instant::now();
+    for _ in 0..10 {
+        stream.send(detached(v1::detached::Reason::Lifetime, 0));
+        stream.end(Code::Ok);
+        stream = fake.attached().await;
+    }
+    // The bounds add up to two minutes; that full jitter stays below this is one case in a million.
+    assert!(begun.elapsed() >= Duration::from_secs(5));
+    stream.send(Event::Outcome(answered("1")));
+    stream.end(Code::Ok);
+    assert_eq!(answer(&wait).await, "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outcome_without_its_answer_is_never_taken_for_one() {
+    let (_fake, _client, wait, mut stream) = attached().await;
+    stream.send(Event::Outcome(answered("")));
+    stream.end(Code::Ok);
+    let error = wait.outcome().await.expect_err("no answer");
+    assert!(matches!(error, Error::Protocol(_)), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

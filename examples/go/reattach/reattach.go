@@ -636,7 +636,13 @@ func (c *Client) pause(ctx context.Context, w *Wait, end error, lived bool, n *i
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(end, &planned):
-		return sleep(ctx, min(time.Duration(planned), longestRetryDelay))
+		delay := max(0, min(time.Duration(planned), longestRetryDelay))
+		if !lived {
+			// A broker that plans such short streams must not be called as fast as it can answer.
+			delay += jitter(*n)
+			*n++
+		}
+		return sleep(ctx, delay)
 	case !errors.As(end, &cut) || cut.IsVerdict():
 		return end
 	}
@@ -648,7 +654,7 @@ func (c *Client) pause(ctx context.Context, w *Wait, end error, lived bool, n *i
 	return sleep(ctx, delay)
 }
 
-// plannedEnd is an end of a stream that is no trouble. Only this delay was asked for.
+// plannedEnd is an end of a stream that is no trouble, and the delay that was asked for.
 type plannedEnd time.Duration
 
 func (plannedEnd) Error() string { return "the stream ended as planned" }
@@ -701,9 +707,10 @@ func (c *Client) begin(ctx context.Context, start beginning) (*stream, error) {
 
 func (s *stream) first() (*v1.Opened, error) {
 	for {
-		event, err := s.next()
+		// Not `next`: all that comes before `opened` shares one bound of time.
+		event, err := s.receive()
 		if err != nil {
-			return nil, err
+			return nil, s.cut(err)
 		}
 		switch event := event.GetEvent().(type) {
 		case nil: // Of a kind that this client does not know.
@@ -796,6 +803,9 @@ func localRefusal(message string) *Refusal {
 func checked(outcome *v1.Outcome, err error) (*v1.Outcome, error) {
 	if err == nil && outcome.GetResult() == nil {
 		err = fmt.Errorf("%w: an outcome of an unknown kind", ErrProtocol)
+	}
+	if resolved := outcome.GetResolved(); err == nil && resolved != nil && resolved.GetPayloadJson() == "" && outcome.GetResultsJson() == "" {
+		err = fmt.Errorf("%w: a resolved wait without its answer", ErrProtocol)
 	}
 	if err != nil {
 		return nil, err

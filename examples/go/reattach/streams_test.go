@@ -211,19 +211,83 @@ func TestAPlannedEndCostsNoDelay(t *testing.T) {
 		wait, s := f.wait(t)
 		begun := time.Now()
 		for range 20 {
+			time.Sleep(healthy)
 			s.send(detached(v1.Detached_REASON_LIFETIME, 0))
 			s.end(nil)
 			s = f.attached(t)
 		}
-		if took := time.Since(begun); took != 0 {
-			t.Fatalf("20 planned ends took %v", took)
+		if took := time.Since(begun); took != 20*healthy {
+			t.Fatalf("20 planned ends took %v", took-20*healthy)
 		}
+		time.Sleep(healthy)
+		begun = time.Now()
 		s.send(detached(v1.Detached_REASON_LIFETIME, time.Minute))
 		s.end(nil)
 		f.finish(t, wait)
 		if took := time.Since(begun); took != time.Minute {
 			t.Fatalf("attached again after %v", took)
 		}
+	})
+}
+
+func TestShortPlannedStreamsAreBackedOffFrom(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fake) {
+		wait, s := f.wait(t)
+		begun := time.Now()
+		for range 10 {
+			s.send(detached(v1.Detached_REASON_LIFETIME, -time.Minute))
+			s.end(nil)
+			s = f.attached(t)
+		}
+		// The bounds add up to two minutes; that full jitter stays below this is one case in a million.
+		if took := time.Since(begun); took < 5*time.Second {
+			t.Fatalf("attached again 10 times in %v", took)
+		}
+		s.send(detached(v1.Detached_REASON_DRAIN, 0))
+		s.end(status.Error(codes.Unavailable, "shutting down"))
+		f.finish(t, wait)
+	})
+}
+
+func TestWhatIsNoAnswerIsNeverTakenForOne(t *testing.T) {
+	for name, outcome := range map[string]*v1.Outcome{
+		"nothing":  {State: v1.Wait_STATE_RESOLVED},
+		"no value": {State: v1.Wait_STATE_RESOLVED, Result: &v1.Outcome_Resolved{Resolved: &v1.Resolved{}}},
+	} {
+		inBubble(t, func(t *testing.T, f *fake) {
+			wait, s := f.wait(t)
+			s.send(&v1.WaitEvent{Event: &v1.WaitEvent_Outcome{Outcome: outcome}})
+			s.end(nil)
+			if _, err := wait.Outcome(t.Context()); !errors.Is(err, ErrProtocol) {
+				t.Fatalf("%s: %v", name, err)
+			}
+		})
+	}
+}
+
+func TestEventsThatAreNotKnownDoNotKeepAnOpeningAlive(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fake) {
+		second := make(chan time.Time, 1)
+		go func() {
+			s := f.next(t)
+			for s.ctx.Err() == nil {
+				s.send(&v1.WaitEvent{})
+				time.Sleep(time.Second)
+			}
+			s = f.attached(t)
+			second <- time.Now()
+			s.send(answeredEvent("1"))
+			s.end(nil)
+		}()
+		begun := time.Now()
+		wait, err := f.client.Open(t.Context(), &v1.WaitSpec{Name: "n"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := (<-second).Sub(begun); took < attemptTimeout || took > attemptTimeout+2*time.Second {
+			t.Fatalf("the stream that never began was given up after %v", took)
+		}
+		wantAnswer(t, wait, "1")
 	})
 }
 

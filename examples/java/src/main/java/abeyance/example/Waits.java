@@ -482,6 +482,12 @@ public final class Waits implements AutoCloseable {
                     if (from.openedAt == 0) {
                         break;
                     }
+                    if (!isKnown(event.getOutcome())) {
+                        Status unknown =
+                                Status.INTERNAL.withDescription("the broker sent an outcome of an unknown kind");
+                        fail(AbeyanceException.from(unknown.asRuntimeException()));
+                        return;
+                    }
                     over = true;
                     attached.remove(this);
                     outcome.completeAsync(event::getOutcome);
@@ -494,6 +500,17 @@ public final class Waits implements AutoCloseable {
             } else if (from.openedAt != 0) {
                 watch(from, from.silence);
             }
+        }
+
+        /** What is not known is never taken for an answer. */
+        private boolean isKnown(Outcome outcome) {
+            return switch (outcome.getResultCase()) {
+                case RESULT_NOT_SET -> false;
+                case RESOLVED ->
+                    !outcome.getResolved().getPayloadJson().isEmpty()
+                            || !outcome.getResultsJson().isEmpty();
+                default -> true;
+            };
         }
 
         private void opened(Stream<?> from, Opened event) {
@@ -527,7 +544,10 @@ public final class Waits implements AutoCloseable {
                 cut = new AbeyanceException("the broker let go of the stream", from.detached);
             }
             boolean lifetime = from.detached != null && from.detached.getReason() == Detached.Reason.REASON_LIFETIME;
-            if (lifetime || from.hasReachedItsWindow(cut)) {
+            // A broker that plans short streams must not be called as fast as it can answer.
+            boolean planned =
+                    lifetime && from.openedAt != 0 && since(from.openedAt).compareTo(Pace.HEALTHY) >= 0;
+            if (planned || from.hasReachedItsWindow(cut)) {
                 delay = cut.askedFor();
             } else {
                 Optional<Duration> next = pace.next(cut, from.openedAt);
