@@ -38,10 +38,12 @@ step "python: format, lint, types"
   "$tools/python/bin/mypy" --cache-dir "$tools/python/mypy"
 )
 
-# Those of the durable engines are the next stage's.
 step "python: tests"
 # Those of the engines have a stage of their own, with the servers that they need.
 (cd "$package" && "$tools/python/bin/python" -m pytest --quiet -p no:cacheprovider --ignore-glob='*/test_engine_*.py')
+
+step "python: the approval page of the examples"
+(cd examples/pydantic-ai-approvals && "$tools/python/bin/python" -m pytest --quiet -p no:cacheprovider)
 
 step "python: the start of its README, as it stands, in a clean environment"
 "$tools/python/bin/python" "$package/tests/readme_start.py" "$tools/python-clean"
