@@ -16,6 +16,8 @@ from abeyance import v1
 
 TOKEN = "abey_of-a-test"
 WAIT_ID = "01a22c49-cfdb-7856-8203-a2cab9fa4984"
+JUNK = b"\xff\xff\xff\xff"
+"""No message of any kind."""
 _PROXY = Path(__file__).resolve().parents[3] / "tests/interop/fault_proxy.py"
 
 
@@ -96,6 +98,39 @@ async def serving(fake: FakeBroker) -> AsyncIterator[FakeBroker]:
     await server.start()
     try:
         yield fake
+    finally:
+        await server.stop(None)
+
+
+class RawBroker(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Each call, of whatever method, is answered with the next list of bytes as messages, the last list again and again, and OK."""
+
+    def __init__(self, *answers: list[bytes]) -> None:
+        self._answers = answers
+        self.methods: list[str] = []
+        """What was called, in order."""
+        self.target = ""
+
+    def service(self, details: Any) -> Any:
+        async def answer(request: bytes, context: Context) -> AsyncIterator[bytes]:
+            turn = min(len(self.methods), len(self._answers) - 1)
+            self.methods.append(details.method.rsplit("/", 1)[1])
+            for message in self._answers[turn]:
+                yield message
+
+        # To whoever calls, one message of a stream is the same as an answer.
+        return grpc.unary_stream_rpc_method_handler(answer)
+
+
+@asynccontextmanager
+async def serving_raw(raw: RawBroker) -> AsyncIterator[RawBroker]:
+    """Serves it on a free port, as its `target` says."""
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((raw,))
+    raw.target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    try:
+        yield raw
     finally:
         await server.stop(None)
 

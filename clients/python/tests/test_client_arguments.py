@@ -44,6 +44,7 @@ def test_what_is_built(build: Callable[[], object], said: str) -> None:
     [
         ({"name": 5}, TypeError, "name must be a str, not int"),
         ({"key": 5}, TypeError, "key must be a str, not int"),
+        ({"key": ""}, ValueError, "key must not be empty; leave it out for a wait without one"),
         ({"labels": {"team": 3}}, TypeError, "labels['team'] must be a str, not int"),
         ({"labels": {3: "team"}}, TypeError, "the key 3 of labels must be a str, not int"),
         ({"labels": ["team"]}, TypeError, "labels must map str to str, and is list"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import grpc
 import pytest
 
 from abeyance import (
@@ -11,16 +13,23 @@ from abeyance import (
     Answered,
     AskFailed,
     DeferredCalls,
+    Detached,
     FreeJson,
     Refused,
     Results,
+    Settings,
     State,
     Ticket,
     ToolCall,
+    Unavailable,
     WaitCancelled,
     WaitExpired,
     WaitFailed,
+    v1,
 )
+
+from .broker import Broker
+from .fake import TOKEN, WAIT_ID, Context, Events, FakeBroker, opened, serving
 
 
 @pytest.fixture
@@ -71,9 +80,9 @@ async def test_it_is_marked_asked_and_not_asked_again(client: AbeyanceClient, pe
 
 
 async def test_a_settled_wait_is_not_asked(client: AbeyanceClient, person: Person) -> None:
-    opened = (await client.open("ask", key="k", timeout=60)).opened
-    await client.fail(opened.token, "no")
-    assert not opened.asked
+    settled = (await client.open("ask", key="k", timeout=60)).opened
+    await client.fail(settled.token, "no")
+    assert not settled.asked
     with pytest.raises(WaitFailed):
         await client.wait_for_external_event("ask", person.ask, key="k")
     assert person.asked == 0
@@ -128,17 +137,141 @@ async def test_an_ask_that_fails_cancels_an_unkeyed_wait_alone(client: AbeyanceC
 
     async def ask(ticket: Ticket) -> None:
         asked.append(ticket)
-        raise ConnectionError("the chat is down")
+        raise ConnectionError(f"POST https://chat/?token={ticket.token}")
 
     with pytest.raises(AskFailed) as caught:
         await client.wait_for_external_event("ask", ask, key=key, timeout=60)
     assert isinstance(caught.value.__cause__, ConnectionError)
+    assert str(caught.value) == "the ask raised ConnectionError"
     assert asked[0].token not in f"{caught.value}{caught.value!r}{asked[0]!r}"
     info = await client.describe(asked[0].token)
     assert (info.state, info.ask_time) == (State.PENDING if key else State.CANCELLED, None)
     if key:
         running = asyncio.create_task(client.wait_for_external_event("ask", lambda t: Answered("second try"), key=key))
         assert (await running).value == "second try"
+
+
+@pytest.mark.parametrize("end", [GeneratorExit, SystemExit, KeyboardInterrupt])
+async def test_an_ask_that_ends_otherwise_cancels_an_unkeyed_wait_too(client: AbeyanceClient, end: type[BaseException]) -> None:
+    async def ask(ticket: Ticket) -> None:
+        raise end("stop")
+
+    async def caught() -> BaseException:
+        try:
+            await client.wait_for_external_event("ask", ask, timeout=60)
+        except end as error:
+            return error
+        raise AssertionError("it must be raised again")
+
+    assert str(await caught()) == "stop"
+    assert [w.state async for w in client.list()] == [State.CANCELLED]
+
+
+async def test_an_answer_that_cannot_be_sent_cancels_an_unkeyed_wait(client: AbeyanceClient) -> None:
+    answered = Answered(1)
+    answered.payload_json = '"\ud800"'
+    with pytest.raises(AskFailed, match="cannot be sent") as caught:
+        await client.wait_for_external_event("ask", lambda _: answered, timeout=60)
+    assert isinstance(caught.value.__cause__, ValueError)
+    with pytest.raises(AskFailed):
+        await client.wait_for_external_event("ask", lambda _: Answered("\ud800"), timeout=60)
+    assert [w.state async for w in client.list()] == [State.CANCELLED] * 2
+
+
+async def test_one_answer_serves_several_waits(client: AbeyanceClient) -> None:
+    question = DeferredCalls([ToolCall("a", "refund"), ToolCall("b", "refund")])
+    policy = Answered(results=question.approve_all())
+
+    async def ask(ticket: Ticket) -> Answered:
+        await ticket.client.deny(ticket.token, "a")
+        return policy
+
+    first = await client.wait_for_external_event("ask", ask, timeout=60, question=question)
+    second = await client.wait_for_external_event("ask", lambda _: policy, timeout=60, question=question)
+    assert [o.value["approvals"]["a"]["kind"] for o in (first, second)] == ["tool-denied", "tool-approved"]
+
+
+async def test_an_ask_that_is_long_to_end_does_not_hold_the_answer_back(client: AbeyanceClient) -> None:
+    go_on = asyncio.Event()
+    ended = asyncio.Event()
+
+    async def ask(ticket: Ticket) -> None:
+        try:
+            await ticket.client.resolve(ticket.token, "early")
+            await asyncio.Event().wait()
+        finally:
+            await go_on.wait()
+            ended.set()
+
+    waiting = client.wait_for_external_event("ask", ask, timeout=60)
+    assert (await asyncio.wait_for(waiting, 20)).value == "early"
+    assert not ended.is_set()
+    go_on.set()
+    await asyncio.wait_for(ended.wait(), 20)
+
+
+async def test_closing_the_client_withdraws_an_unkeyed_wait_alone(broker: Broker, client: AbeyanceClient, person: Person) -> None:
+    closing = AbeyanceClient(broker.target)
+    running = [asyncio.create_task(closing.wait_for_external_event("ask", person.ask, key=key, timeout=60)) for key in (None, "k")]
+    for _ in running:
+        await person.tickets.get()
+    await closing.close()
+    for task in running:
+        with pytest.raises(Detached):
+            await task
+    assert {w.key: w.state async for w in client.list()} == {None: State.CANCELLED, "k": State.PENDING}
+
+
+async def test_an_open_whose_reply_was_lost_leaves_no_wait_behind() -> None:
+    withdrawn = asyncio.Event()
+    opens: list[str] = []
+
+    async def lost(request: Any, context: Context) -> Events:
+        opens.append(request.request_id)
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "the reply is lost")
+        yield
+
+    async def unary(request: Any, context: Context) -> Any:
+        if isinstance(request, v1.OpenWaitRequest):
+            opens.append(request.request_id)
+            return v1.OpenWaitResponse(opened=v1.Opened(token=TOKEN, wait_id=WAIT_ID))
+        assert request.token == TOKEN
+        withdrawn.set()
+        outcome = v1.Outcome(wait_id=WAIT_ID, state=v1.Wait.STATE_CANCELLED, cancelled=v1.Cancelled())
+        return v1.CancelWaitResponse(outcome=outcome)
+
+    settings = Settings(patience=0)
+    async with serving(FakeBroker(lost, unary=unary)) as fake, AbeyanceClient(fake.target, settings=settings) as client:
+        with pytest.raises(Unavailable):
+            await client.wait_for_external_event("ask", lambda _: None)
+        await asyncio.wait_for(withdrawn.wait(), 20)
+    assert len(opens) == 2
+    assert len(set(opens)) == 1
+
+
+async def test_a_wait_that_can_no_longer_be_followed_is_withdrawn() -> None:
+    cancelled: list[str] = []
+
+    async def begin(request: Any, context: Context) -> Events:
+        event = opened()
+        event.opened.resumed = False
+        yield event
+
+    async def refused(request: Any, context: Context) -> Events:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "404 of a proxy")
+        yield
+
+    async def unary(request: Any, context: Context) -> Any:
+        if isinstance(request, v1.MarkAskedRequest):
+            return v1.MarkAskedResponse()
+        cancelled.append(request.token)
+        outcome = v1.Outcome(wait_id=WAIT_ID, state=v1.Wait.STATE_CANCELLED, cancelled=v1.Cancelled())
+        return v1.CancelWaitResponse(outcome=outcome)
+
+    async with serving(FakeBroker(begin, refused, unary=unary)) as fake, AbeyanceClient(fake.target) as client:
+        with pytest.raises(Refused):
+            await client.wait_for_external_event("ask", lambda _: None)
+    assert cancelled == [TOKEN]
 
 
 async def test_an_answer_that_is_refused_goes_to_the_worker(client: AbeyanceClient) -> None:

@@ -18,6 +18,7 @@ from abeyance import (
     Decision,
     DeferredCalls,
     DeferredJson,
+    Detached,
     Form,
     FreeJson,
     Refused,
@@ -33,7 +34,7 @@ from abeyance import (
 )
 
 from .broker import Broker
-from .fake import TOKEN, Context, Events, FakeBroker, fault_proxy, serving
+from .fake import JUNK, TOKEN, Context, Events, FakeBroker, RawBroker, fault_proxy, serving, serving_raw
 
 CALLS = DeferredCalls(
     [
@@ -248,6 +249,46 @@ async def test_calls_are_repeated_after_a_cut_and_not_after_a_verdict() -> None:
         with pytest.raises(Refused, match="the test says so"):
             await client.describe(TOKEN)
         assert len(fake.requests) == len(codes)
+
+
+async def test_an_answer_that_is_not_there_is_no_success() -> None:
+    described = v1.DescribeWaitResponse(wait=v1.Wait(wait_id="w", state=v1.Wait.STATE_PENDING)).SerializeToString()
+    settings = Settings(backoff=Backoff(base=0.001, cap=0.001), patience=0.1)
+    # OK without a message, and bytes that are none.
+    async with serving_raw(RawBroker([], [JUNK], [described])) as raw, AbeyanceClient(raw.target, settings=settings) as client:
+        assert (await client.describe(TOKEN)).wait_id == "w"
+        assert len(raw.methods) == 3
+    async with serving_raw(RawBroker([])) as raw, AbeyanceClient(raw.target, settings=settings) as client:
+        for call in (client.set_question(TOKEN, FreeJson(1)), client.mark_asked(TOKEN), client.open("n"), client.resolve(TOKEN, 1)):
+            with pytest.raises(Unavailable, match="the answer could not be read"):
+                await call
+
+
+async def test_a_watch_that_ends_at_once_is_backed_off_from() -> None:
+    async def short(request: Any, context: Context) -> Events:
+        yield v1.WatchWaitsResponse(synced=v1.Synced())
+
+    settings = Settings(backoff=Backoff(base=0.1, cap=30.0))
+    async with serving(FakeBroker(short)) as fake, AbeyanceClient(fake.target, settings=settings) as client:
+
+        async def follow() -> None:
+            async for _ in client.watch():
+                pass
+
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(follow(), 3)
+        # The delays are 0.05 s, 0.1 s, 0.2 s and so on, on average; all of them first ones would be 60.
+        assert 3 <= len(fake.requests) <= 20
+
+
+async def test_closing_the_client_ends_a_watch(client: AbeyanceClient) -> None:
+    watch = client.watch()
+    assert [(await anext(watch)).kind for _ in range(2)] == [WatchKind.BEGAN, WatchKind.SYNCED]
+    following = asyncio.ensure_future(anext(watch))
+    await asyncio.sleep(0)
+    await client.close()
+    with pytest.raises(Detached):
+        await asyncio.wait_for(following, 10)
 
 
 async def test_what_was_handed_on_is_marked_at_last() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import traceback
 from typing import Any
 
 import grpc
@@ -13,7 +14,7 @@ import pytest
 from abeyance import AbeyanceClient, Backoff, Detached, ProtocolError, Refused, Settings, State, Unavailable, v1
 
 from .broker import Broker
-from .fake import TOKEN, Context, Events, FakeBroker, Script, detached, fault_proxy, opened, resolved, serving
+from .fake import JUNK, TOKEN, Context, Events, FakeBroker, RawBroker, Script, detached, fault_proxy, opened, resolved, serving, serving_raw
 
 QUICK = Settings(backoff=Backoff(base=0.001, cap=0.001), patience=5.0)
 CODES = [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK]
@@ -118,12 +119,90 @@ async def test_streams_are_read_to_their_end() -> None:
         assert await ended.get()
 
 
-async def test_a_planned_end_waits_only_what_was_asked_for() -> None:
+async def test_a_planned_end_waits_only_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("abeyance._follow.HEALTHY", 0.0)
     lifetime = playing(opened(), detached(v1.Detached.REASON_LIFETIME, 0.3))
     slow = Settings(backoff=Backoff(base=1000.0, cap=1000.0))
     async with serving(FakeBroker(lifetime, ANSWERED)) as fake, AbeyanceClient(fake.target, settings=slow) as client:
         await asyncio.wait_for((await client.attach(TOKEN)).outcome(), 10)
     assert 0.25 < fake.times[1] - fake.times[0] < 5
+
+
+async def test_planned_ends_of_streams_that_just_began_are_backed_off_from() -> None:
+    # Below zero is nothing that a broker can ask for.
+    lifetime = playing(opened(), detached(v1.Detached.REASON_LIFETIME, -50))
+    settings = Settings(backoff=Backoff(base=0.1, cap=0.2))
+    async with serving(FakeBroker(lifetime)) as fake, AbeyanceClient(fake.target, settings=settings) as client:
+        await client.attach(TOKEN)
+        await asyncio.sleep(1)
+        # With delays of 0.1 s on average; without them it would be hundreds.
+        assert 2 <= len(fake.requests) <= 60
+
+
+async def test_what_cannot_be_read_is_a_cut() -> None:
+    begin, end = (v1.AttachResponse(event=event).SerializeToString() for event in (opened(), resolved()))
+    async with (
+        serving_raw(RawBroker([JUNK], [begin, JUNK], [JUNK], [begin, end])) as raw,
+        AbeyanceClient(raw.target, settings=QUICK) as client,
+    ):
+        wait = await client.attach(TOKEN)
+        assert (await asyncio.wait_for(wait.outcome(), 10)).value is True
+        assert (wait.reattached, len(raw.methods)) == (1, 4)
+
+
+async def test_a_wait_without_a_token_is_no_wait() -> None:
+    nameless = v1.WaitEvent(opened=v1.Opened(wait_id="w"))
+    async with serving(FakeBroker(playing(nameless))) as fake, AbeyanceClient(fake.target, settings=QUICK) as client:
+        with pytest.raises(ProtocolError):
+            await client.attach(TOKEN)
+
+
+@pytest.mark.parametrize("seconds", [-5, 10**15])
+async def test_an_odd_interval_of_signs_of_life_harms_nothing(seconds: int) -> None:
+    odd = opened()
+    odd.opened.alive_interval.Clear()
+    odd.opened.alive_interval.seconds = seconds
+    async with serving(FakeBroker(playing(odd, resolved()))) as fake, AbeyanceClient(fake.target, settings=QUICK) as client:
+        assert (await (await client.attach(TOKEN)).outcome()).value is True
+
+
+async def test_the_end_of_a_window_leaves_the_connection_to_the_others(broker: Broker) -> None:
+    settings = Settings(window=(3.0, 3.0), backoff=QUICK.backoff)
+    async with fault_proxy(broker.target) as proxy, AbeyanceClient(proxy.target, settings=settings) as client:
+        # One after the other, so that each window ends while the others are in the middle of theirs.
+        waits = []
+        for _ in range(5):
+            waits.append(await client.wait("window", timeout=60))
+            await asyncio.sleep(0.2)
+        while not all(wait.reattached for wait in waits):
+            await asyncio.sleep(0.02)
+        assert [wait.reattached for wait in waits] == [1] * 5
+        assert proxy.count("connection") == 1
+
+
+async def test_a_deadline_is_no_silence() -> None:
+    # Of somebody between: the connection lives, and others use it.
+    cut = playing(opened(), then=grpc.StatusCode.DEADLINE_EXCEEDED)
+    async with serving(FakeBroker(silent, cut, silent)) as fake, AbeyanceClient(fake.target, settings=QUICK) as client:
+        other = await client.attach(TOKEN)
+        line = client._channels.here().get("waits")
+        wait = await client.attach(TOKEN)
+        while not wait.reattached:
+            await asyncio.sleep(0.01)
+        assert client._channels.here().get("waits") is line
+        assert other.reattached == 0
+
+
+async def test_errors_do_not_gather_tracebacks(client: AbeyanceClient) -> None:
+    wait = await client.wait("closed", timeout=60)
+    await wait.aclose()
+    errors = []
+    for _ in range(3):
+        with pytest.raises(Detached) as caught:
+            await wait.outcome()
+        errors.append(caught.value)
+    assert len({id(error) for error in errors}) == 3
+    assert len({len(traceback.extract_tb(error.__traceback__)) for error in errors}) == 1
 
 
 async def test_a_drain_waits_what_was_asked_for_and_jitter() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 import subprocess
 import sys
 import threading
@@ -130,6 +131,91 @@ def test_closing_ends_what_other_threads_wait_for(broker: Broker) -> None:
     assert not any(thread.is_alive() for thread in threads)
     assert ended
     client.close()
+
+
+def test_closing_ends_watches_in_other_threads(broker: Broker) -> None:
+    client = SyncAbeyanceClient(broker.target)
+    watch = client.watch()
+    assert [next(watch).kind for _ in range(2)] == [WatchKind.BEGAN, WatchKind.SYNCED]
+    idle = client.watch()
+    next(idle)
+    ended: list[type[BaseException]] = []
+
+    def follow() -> None:
+        try:
+            next(watch)
+        except Exception as error:
+            ended.append(type(error))
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    client.close()
+    thread.join(30)
+    assert ended == [Detached]
+    # Left alone, a watch of a client that was closed begins nothing anew.
+    del idle
+    gc.collect()
+    assert not [t for t in threading.enumerate() if t.name == "abeyance"]
+
+
+def test_an_iterator_may_be_collected_in_any_thread(sync: SyncAbeyanceClient) -> None:
+    sync.open("left", timeout=60)
+    left: list[object] = []
+    for _ in range(3):
+        watch = sync.watch()
+        next(watch)
+        left.append(watch)
+        del watch
+
+    async def collect() -> None:
+        # In the client's own thread.
+        left.clear()
+        gc.collect()
+
+    sync._loop.run(collect(), 20)
+    assert sync.get(next(sync.list()).wait_id).name == "left"
+
+
+def test_a_call_in_the_clients_own_thread_is_refused(sync: SyncAbeyanceClient) -> None:
+    async def call() -> None:
+        sync.describe("abey_x")
+
+    with pytest.raises(RuntimeError, match="own event loop"):
+        sync._loop.run(call(), 20)
+
+
+def test_asks_that_block_keep_no_other_from_its_turn(sync: SyncAbeyanceClient) -> None:
+    go_on = threading.Event()
+
+    def ask(ticket: SyncTicket) -> None:
+        ticket.client.resolve(ticket.token, 1)
+        go_on.wait(60)
+
+    try:
+        # More than any default pool has threads.
+        for _ in range(34):
+            assert sync.wait_for_external_event("stuck", ask, timeout=30).value == 1
+    finally:
+        go_on.set()
+
+
+def test_an_interrupt_withdraws_an_unkeyed_wait(broker: Broker, sync: SyncAbeyanceClient) -> None:
+    script = """
+import os, signal, sys, threading, abeyance
+client = abeyance.SyncAbeyanceClient(sys.argv[1])
+def ask(ticket):
+    print(ticket.token, flush=True)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    client.wait_for_external_event("interrupted", ask, timeout=60)
+except KeyboardInterrupt:
+    print("interrupted")
+os._exit(0)
+"""
+    done = subprocess.run([sys.executable, "-c", script, broker.target], capture_output=True, text=True, timeout=60, check=True)
+    token, interrupted = done.stdout.splitlines()
+    assert interrupted == "interrupted"
+    assert sync.describe(token).state is State.CANCELLED
 
 
 def test_a_closed_client_begins_anew(broker: Broker) -> None:

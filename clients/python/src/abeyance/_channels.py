@@ -84,6 +84,10 @@ class Lines:
         self._lines: dict[str, Line] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._followers: set[asyncio.Task[Any]] = set()
+        self.unkeyed: set[str] = set()
+        """The tokens of waits that are open only for as long as somebody here waits."""
+        self.closed = False
+        """Whether the connections were closed."""
 
     def adopt(self, follower: asyncio.Task[Any]) -> None:
         """Keeps a task that follows a wait until it ends, and ends it with the connections."""
@@ -106,13 +110,17 @@ class Lines:
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
-    async def close(self) -> None:
-        """Closes all connections, and with them whatever still runs on them."""
+    async def let_go(self) -> None:
+        """Ends whatever follows a wait, which would take the end of its connection for a cut, and attach again."""
         followers = list(self._followers)
         for follower in followers:
-            # Otherwise it would take this for a cut, and attach again.
             follower.cancel()
         await asyncio.gather(*followers, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Closes all connections, and with them whatever still runs on them."""
+        self.closed = True
+        await self.let_go()
         lines, self._lines = list(self._lines.values()), {}
         for line in lines:
             await line.channel.close()
@@ -140,6 +148,11 @@ class Channels:
             if lines is None:
                 lines = self._loops[loop] = Lines(self._target, self._settings)
             return lines
+
+    def if_any(self) -> Lines | None:
+        """The connections of the running event loop, if there are any."""
+        with self._lock:
+            return self._loops.get(asyncio.get_running_loop())
 
     async def close(self) -> None:
         """Closes the connections of the running event loop."""

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from google.protobuf.duration_pb2 import Duration
 
-__all__ = ["duration", "json_text", "seconds", "text", "text_or_empty", "texts"]
+__all__ = ["duration", "json_text", "key_or_empty", "seconds", "text", "text_or_empty", "texts"]
 
 
 def text(argument: str, value: str) -> str:
@@ -21,6 +21,13 @@ def text(argument: str, value: str) -> str:
 def text_or_empty(argument: str, value: str | None) -> str:
     """A text, or the empty one for `None`, as the contract has it."""
     return "" if value is None else text(argument, value)
+
+
+def key_or_empty(key: str | None) -> str:
+    """The key of a wait. An empty one would silently be none."""
+    if key == "":
+        raise ValueError("key must not be empty; leave it out for a wait without one")
+    return text_or_empty("key", key)
 
 
 def json_text(argument: str, value: str) -> str:

@@ -27,6 +27,11 @@ def new_request_id() -> str:
     return str(uuid.UUID(int=value))
 
 
+def seconds(message: Duration) -> float:
+    """A length of time in seconds, of whatever size."""
+    return message.seconds + message.nanos / 1e9
+
+
 def length_or_none(holder: object, field: str) -> timedelta | None:
     """The length of time in a field, `None` where it is absent."""
     message: Duration = getattr(holder, field)
@@ -56,7 +61,9 @@ def timeout_source(value: int) -> TimeoutSource:
 
 
 def opened(message: v1.Opened) -> Opened:
-    """The first event of a stream, or the answer to an open."""
+    """The first event of a stream, or the answer to an open. Raises `ProtocolError` for one that nobody could answer."""
+    if not message.token or not message.wait_id:
+        raise ProtocolError("a wait without a token or without an id")
     return Opened(
         token=message.token,
         wait_id=message.wait_id,

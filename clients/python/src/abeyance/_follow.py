@@ -13,7 +13,7 @@ from . import _convert, v1
 from ._absence import Absence
 from ._channels import Channels, Line
 from ._log import log
-from ._retry import LONGEST_RETRY_DELAY, Cut, Restraint, Tries, lost, within
+from ._retry import HEALTHY, Cut, Restraint, Tries, asked_for, lost, within
 from .errors import ProtocolError, Refusal
 from .info import Decided
 from .outcome import Opened, Outcome
@@ -23,8 +23,8 @@ _ALIVE_INTERVAL = 25.0
 """The period of `alive` events where a broker does not name it."""
 _END_OF_STREAM = 1.0
 """How long the end of a stream may take after its last event. It comes with that event, unless a proxy holds it back."""
-_HEALTHY = 5.0
-"""A stream that lived for this long makes the next cut a first one. Shorter ones are a broker, or a proxy, in trouble."""
+_SHORTEST_ALIVE, _LONGEST_ALIVE = 0.01, 3600.0
+"""The bounds of the period of `alive` events, whatever a broker names."""
 
 
 class Told(Protocol):
@@ -46,33 +46,39 @@ class Told(Protocol):
 class Planned(Exception):
     """The planned end of a stream: there is no trouble to back off from."""
 
-    def __init__(self, delay: float) -> None:
+    def __init__(self, delay: float | None) -> None:
         super().__init__()
         self.delay = delay
-        """What the broker asked for, in seconds."""
+        """What the broker asked for, in seconds. `None` where it is the client's own deadline."""
 
 
 class Stream:
     """A stream that has begun: `opened` has arrived."""
 
-    def __init__(self, call: Any, line: Line, opened: Opened, alive_interval: float, window: float) -> None:
+    def __init__(self, call: Any, line: Line, opened: Opened, alive_interval: float, deadline: float) -> None:
         self.call = call
         self.line = line
         self.opened = opened
         self.begun = time.monotonic()
         self._silence = 2 * alive_interval
-        self._window = window
+        self._deadline = deadline
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether it lived long enough for its end to be no sign of trouble."""
+        return time.monotonic() - self.begun >= HEALTHY
 
     async def next(self) -> v1.WaitEvent:
         """The next event. Raises `Cut` or `Planned` where the stream ends without one."""
         try:
             event = await _event(self.call, self._silence, "no sign of life on the stream")
         except Cut as cut:
-            # The window's own end. The broker counts the deadline too, and may be a little ahead.
-            late = time.monotonic() - self.begun >= self._window - min(1.0, self._window / 10)
-            if late and cut.why.code is grpc.StatusCode.DEADLINE_EXCEEDED:
-                raise Planned(0.0) from None
-            raise
+            if cut.why.code is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise
+            if time.monotonic() >= self._deadline:
+                raise Planned(None) from None
+            # A deadline says nothing of the connection, which others use: that it is silent is found out here alone.
+            raise Cut(cut.why) from None
         if event is None:
             raise lost("the stream ended without an outcome")
         return event
@@ -93,6 +99,9 @@ async def _event(call: Any, seconds: float, silence: str) -> v1.WaitEvent | None
     message = await within(max(seconds, 0.0), call.read(), silence)
     if message is grpc.aio.EOF:
         return None
+    if message is None:
+        # What grpcio gives for bytes that are no such message.
+        raise lost("an event could not be read")
     event: v1.WaitEvent = message.event
     return event
 
@@ -100,8 +109,7 @@ async def _event(call: Any, seconds: float, silence: str) -> v1.WaitEvent | None
 def _let_go(detached: v1.Detached) -> Cut:
     cut = lost("the broker let go of the stream")
     if detached.HasField("retry_delay"):
-        delay = detached.retry_delay.ToTimedelta().total_seconds()
-        return Cut(type(cut.why)(cut.why.code, cut.why.message, retry_delay=delay))
+        return Cut(type(cut.why)(cut.why.code, cut.why.message, retry_delay=_convert.seconds(detached.retry_delay)))
     return cut
 
 
@@ -120,8 +128,11 @@ class Streams:
         line = lines.get("waits")
         window = random.uniform(*self._settings.window)
         rpc = line.waits.Wait if isinstance(request, v1.WaitRequest) else line.waits.Attach
+        now = time.monotonic()
+        # The broker counts the deadline too, and may be a little ahead.
+        deadline = now + window - min(1.0, window / 10)
         call = rpc(request, timeout=window)
-        until = time.monotonic() + self._settings.attempt_timeout
+        until = now + self._settings.attempt_timeout
         begun = False
         try:
             while True:
@@ -131,8 +142,9 @@ class Streams:
                     raise lost("the stream ended without an outcome")
                 kind = event.WhichOneof("event")
                 if kind == "opened":
-                    interval = event.opened.alive_interval.ToTimedelta().total_seconds() or _ALIVE_INTERVAL
-                    stream = Stream(call, line, _convert.opened(event.opened), interval, window)
+                    interval = _convert.seconds(event.opened.alive_interval) or _ALIVE_INTERVAL
+                    interval = min(max(interval, _SHORTEST_ALIVE), _LONGEST_ALIVE)
+                    stream = Stream(call, line, _convert.opened(event.opened), interval, deadline)
                     begun = True
                     self._absence.over()
                     return stream
@@ -168,13 +180,19 @@ class Streams:
             except Planned as planned:
                 log.debug("the stream of wait %s ended as planned", stream.opened.wait_id)
                 told.cut()
-                await asyncio.sleep(min(planned.delay, LONGEST_RETRY_DELAY))
+                if planned.delay is None or stream.is_healthy:
+                    tries.over()
+                    await asyncio.sleep(asked_for(planned.delay))
+                else:
+                    # Planned or not, streams that end as soon as they begin would follow each other without a pause.
+                    why = lost("the broker ended a stream as soon as it had begun").why
+                    await tries.pause(type(why)(why.code, why.message, retry_delay=planned.delay))
             except Cut as cut:
                 log.debug("the stream of wait %s was cut: %s", stream.opened.wait_id, cut.why.message)
                 told.cut()
                 if cut.silent:
                     self._channels.here().give_up("waits", stream.line)
-                if time.monotonic() - stream.begun >= _HEALTHY and not cut.why.is_scolding:
+                if stream.is_healthy and not cut.why.is_scolding:
                     tries.over()
                     self._channels.here().rest.over()
                 await self._pause(cut.why, tries)
@@ -201,13 +219,13 @@ class Streams:
                     await _finish(stream.call)
                     return _convert.outcome(event.outcome)
                 if kind == "alive":
-                    told.alive(event.alive.time_left.ToTimedelta().total_seconds())
+                    told.alive(_convert.seconds(event.alive.time_left))
                 elif kind == "progress":
                     told.decided(_convert.decided(event.progress))
                 elif kind == "detached":
                     await _finish(stream.call)
                     if event.detached.reason == v1.Detached.REASON_LIFETIME:
-                        raise Planned(event.detached.retry_delay.ToTimedelta().total_seconds())
+                        raise Planned(_convert.seconds(event.detached.retry_delay))
                     raise _let_go(event.detached)
         finally:
             # Without effect on a stream that was read to its end.

@@ -20,6 +20,8 @@ LONGEST_RETRY_DELAY = 600.0
 """The longest time, in seconds, for which a broker may keep a client from trying again."""
 SCOLDED = 5
 """The number of the try that a scolding makes of the next one: up to 8 s of delay."""
+HEALTHY = 5.0
+"""A stream that lived for so many seconds makes the next cut a first one. Shorter ones are a broker, or a proxy, in trouble."""
 _WARNING_INTERVAL = 600.0
 
 
@@ -39,6 +41,11 @@ def lost(message: str, *, silent: bool = False) -> Cut:
     return Cut(Refusal(grpc.StatusCode.UNAVAILABLE, message), silent=silent)
 
 
+def asked_for(delay: float | None) -> float:
+    """How long, in seconds, a broker is taken to keep a client from trying again."""
+    return min(max(delay or 0.0, 0.0), LONGEST_RETRY_DELAY)
+
+
 async def within(seconds: float, what: Awaitable[T], silence: str) -> T:
     """Awaits a step of a call for so long. Raises `Cut` for a status that is not OK, for silence, and for a channel that was closed
     meanwhile; only if the caller's own task is cancelled it raises `CancelledError`."""
@@ -52,6 +59,9 @@ async def within(seconds: float, what: Awaitable[T], silence: str) -> T:
         if not task.done():
             task.cancel()
             await asyncio.wait({task}, timeout=1)
+        if task.done() and not task.cancelled():
+            # Seen, also where this task is cancelled in the same moment.
+            task.exception()
     if task.cancelled():
         raise lost("the connection was given up")
     error = task.exception()
@@ -94,7 +104,7 @@ class Rest:
         now = time.monotonic()
         if now >= self._until:
             self._attempt = restraint.after(why, self._attempt)
-            self._until = now + self._settings.backoff.delay(self._attempt) + min(why.retry_delay or 0.0, LONGEST_RETRY_DELAY)
+            self._until = now + self._settings.backoff.delay(self._attempt) + asked_for(why.retry_delay)
             self._attempt += 1
         await asyncio.sleep(self._until - now)
 
@@ -124,7 +134,7 @@ class Tries:
             raise why.error(Refused) from None
         self._failed += 1
         self._attempt = self._restraint.after(why, self._attempt)
-        delay = self._settings.backoff.delay(self._attempt) + min(why.retry_delay or 0.0, LONGEST_RETRY_DELAY)
+        delay = self._settings.backoff.delay(self._attempt) + asked_for(why.retry_delay)
         if self._patience is not None:
             passed = time.monotonic() - self._begun
             left = self._patience - passed

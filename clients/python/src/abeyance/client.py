@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
@@ -11,12 +12,12 @@ from typing import Any, TypeVar
 from . import _convert, v1
 from ._absence import Absence
 from ._channels import Channels
-from ._check import duration, json_text, text, text_or_empty, texts
+from ._check import duration, json_text, key_or_empty, text, text_or_empty, texts
 from ._follow import Streams
 from ._json import NOTHING, encode_json
-from ._retry import Cut, Restraint, Tries, within
+from ._retry import Cut, Restraint, Tries, lost, within
 from .errors import ProtocolError
-from .external import AskFunction, ask_for, wait_asking
+from .external import WITHDRAWAL, AskFunction, ask_for, wait_asking
 from .inbox import WatchEvent, list_waits, wait_filter, watch_waits
 from .info import Settled, WaitInfo
 from .outcome import Answer, OpenedWait, Outcome, State
@@ -71,7 +72,19 @@ class AbeyanceClient:
 
     async def close(self) -> None:
         """Detaches the waits of the running event loop and closes its connections. Those of other loops go with their loops. A later call
-        connects anew."""
+        connects anew. What still waits raises `Detached`; a `wait_for_external_event` without a key has its wait withdrawn before, within
+        5 s."""
+        lines = self._channels.if_any()
+        if lines is None:
+            return
+        unkeyed = list(lines.unkeyed)
+        await lines.let_go()
+        if unkeyed:
+            leaving = [asyncio.ensure_future(self.cancel(token, "The worker's client was closed.")) for token in unkeyed]
+            await asyncio.wait(leaving, timeout=WITHDRAWAL)
+            for task in leaving:
+                task.cancel()
+            await asyncio.gather(*leaving, return_exceptions=True)
         await self._channels.close()
 
     # Workers
@@ -136,7 +149,7 @@ class AbeyanceClient:
         if token is not None:
             request = v1.AttachRequest(token=text("token", token))
         else:
-            wait_key = v1.WaitKey(namespace=text_or_empty("namespace", namespace), key=text_or_empty("key", key))
+            wait_key = v1.WaitKey(namespace=text_or_empty("namespace", namespace), key=key_or_empty(key))
             request = v1.AttachRequest(key=wait_key)
         return await self._follow(request)
 
@@ -391,6 +404,9 @@ class AbeyanceClient:
             try:
                 # The deadline goes to the broker as well, but grpcio may itself be late to notice it.
                 response = await within(limit + 1, rpc(line)(request, timeout=limit), f"no answer within {limit:g} s")
+                if response is None:
+                    # What grpcio gives for bytes that are no such message, and for a success without one.
+                    raise lost("the answer could not be read")
                 self._absence.over()
                 return response
             except Cut as cut:
@@ -415,7 +431,7 @@ def _spec(
 ) -> v1.WaitSpec:
     spec = v1.WaitSpec(
         name=text("name", name),
-        key=text_or_empty("key", key),
+        key=key_or_empty(key),
         namespace=text_or_empty("namespace", namespace),
         question_later=question_later,
         labels=texts("labels", labels),

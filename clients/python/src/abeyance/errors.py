@@ -211,7 +211,7 @@ def refusal(error: grpc.aio.AioRpcError) -> Refusal:
             elif detail.Unpack(bad):
                 violations += [Violation(v.field, v.description) for v in bad.field_violations]
             elif detail.Unpack(retry):
-                retry_delay = retry.retry_delay.ToTimedelta().total_seconds()
+                retry_delay = max(retry.retry_delay.ToTimedelta().total_seconds(), 0.0)
         except (DecodeError, ValueError):
             # The code and the message say enough.
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,7 +12,7 @@ from . import _convert, v1
 from ._check import json_text, text
 from ._json import NOTHING, encode_json
 from ._log import log
-from .errors import AbeyanceError, AskFailed, Refused
+from .errors import AbeyanceError, AskFailed, ProtocolError, Refused, Unavailable
 from .outcome import Outcome, State
 from .results import Results, forget, results_message
 from .wait import Wait
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Answered", "AskFunction", "Ticket"]
 
-_WITHDRAWAL = 5.0
+WITHDRAWAL = 5.0
 """For how long, in seconds, a cancelled task waits until its wait is withdrawn; then that goes on in the background."""
+_CLEAN_UP = 1.0
+"""For how long, in seconds, an ask that is cut short may hold back the outcome; then it goes on in the background."""
 
 
 @dataclass(frozen=True)
@@ -73,36 +75,72 @@ AskFunction: TypeAlias = Callable[[Ticket], Awaitable[Answered | None] | Answere
 """What hands a ticket on, or knows the answer: a coroutine function, or a function that returns at once."""
 
 
+class _Broke(Exception):
+    """The ask raised what is no error but an end: `SystemExit`, `KeyboardInterrupt` or `GeneratorExit`. Raised again as it was, once its
+    wait is seen to. Within a task of its own it would end the whole event loop, or look like the end of a coroutine."""
+
+    def __init__(self, end: BaseException) -> None:
+        super().__init__()
+        self.end = end
+
+
 async def wait_asking(client: AbeyanceClient, spec: v1.WaitSpec, ask: AskFunction) -> Outcome:
-    """Opens a wait, asks, and returns its outcome, whatever it is."""
-    keyed = bool(spec.key)
+    """Opens a wait, asks, and returns its outcome, whatever it is. A wait without a key is open only for as long as this runs."""
     request = v1.WaitRequest(spec=spec, request_id=_convert.new_request_id())
-    wait: Wait | None = None
-    try:
-        wait = await client._follow(request)
-        try:
+    if spec.key:
+        async with await client._follow(request) as wait:
             await ask_for(client, wait, ask)
-        except AbeyanceError as error:
-            if keyed:
-                raise
-            recorded = await _cancelled(client, wait, "The ask failed.")
-            # An answer that was recorded before the ask failed counts like one that cut it short.
-            if recorded is None or recorded.state is State.CANCELLED:
-                raise
-            error.__suppress_context__ = True
-            return recorded
-        return await wait.outcome()
+            return await wait.outcome()
+    lines = client._channels.here()
+    attached: Wait | None = None
+    try:
+        attached = await client._follow(request)
+        # From here on closing the client withdraws it.
+        lines.unkeyed.add(attached.token)
+        return await _unkeyed(client, attached, ask)
     except asyncio.CancelledError:
-        if not keyed:
-            await _in_background(_withdraw(client, request, wait))
+        await _in_background(_withdraw(client, request, attached))
+        raise
+    except (Unavailable, ProtocolError):
+        # Its reply may be what was lost. With the connections this ends, too.
+        if attached is None:
+            lines.adopt(asyncio.get_running_loop().create_task(_withdraw(client, request, None)))
         raise
     finally:
-        if wait is not None:
-            await wait.aclose()
+        if attached is not None:
+            lines.unkeyed.discard(attached.token)
+            await attached.aclose()
+
+
+async def _unkeyed(client: AbeyanceClient, wait: Wait, ask: AskFunction) -> Outcome:
+    try:
+        await _asked(client, wait, ask)
+    except (AbeyanceError, _Broke) as error:
+        recorded = await _cancelled(client, wait, "The ask failed.")
+        # An answer that was recorded before the ask failed counts like one that cut it short.
+        if recorded is not None and recorded.state is not State.CANCELLED and not isinstance(error, _Broke):
+            error.__suppress_context__ = True
+            return recorded
+        if isinstance(error, _Broke):
+            raise error.end from None
+        raise
+    try:
+        return await wait.outcome()
+    except (Refused, ProtocolError):
+        # The worker cannot follow it any more.
+        await _in_background(_cancelled(client, wait, "The worker could not follow the wait."))
+        raise
 
 
 async def ask_for(client: AbeyanceClient, wait: Wait, ask: AskFunction) -> None:
     """See `AbeyanceClient.ask`."""
+    try:
+        await _asked(client, wait, ask)
+    except _Broke as broke:
+        raise broke.end from None
+
+
+async def _asked(client: AbeyanceClient, wait: Wait, ask: AskFunction) -> None:
     opened = wait.opened
     # Opened tells nothing of the state, and the outcome of a settled wait is the event after it: nobody must be asked in between. A wait
     # that this call created is pending.
@@ -122,7 +160,9 @@ async def ask_for(client: AbeyanceClient, wait: Wait, ask: AskFunction) -> None:
     finally:
         for task in (asking, ended):
             task.cancel()
-        await asyncio.gather(asking, ended, return_exceptions=True)
+            _see_to_its_end(task)
+        # What the ask does when it is cancelled must not hold the answer back for long.
+        await asyncio.wait({asking, ended}, timeout=_CLEAN_UP)
 
 
 async def _ask(client: AbeyanceClient, wait: Wait, ask: AskFunction) -> None:
@@ -130,26 +170,34 @@ async def _ask(client: AbeyanceClient, wait: Wait, ask: AskFunction) -> None:
         answered = ask(Ticket(wait.token, wait.wait_id, client))
         if inspect.isawaitable(answered):
             answered = await answered
+    except asyncio.CancelledError:
+        raise
     except Exception as error:
-        raise AskFailed(f"the ask failed: {error!r}") from error
+        # What it says is left to the cause: it may hold the token, in the address of a request for example.
+        raise AskFailed(f"the ask raised {type(error).__name__}") from error
+    except BaseException as end:
+        raise _Broke(end) from None
     if answered is None:
         await client.mark_asked_at_last(wait.token)
     elif isinstance(answered, Answered):
-        await _record(client, wait.token, answered)
+        try:
+            await _record(client, wait.token, answered)
+        except (TypeError, ValueError) as error:
+            raise AskFailed(f"the answer of the ask cannot be sent: {type(error).__name__}") from error
     else:
         raise AskFailed(f"the ask returned {type(answered).__name__}; None or Answered is expected")
 
 
 async def _record(client: AbeyanceClient, token: str, answered: Answered) -> None:
+    results: v1.DeferredToolResults | None = None
+    if answered.results is not None:
+        # The ask may give the same answer again, for another wait.
+        results = v1.DeferredToolResults()
+        results.CopyFrom(answered.results)
     # Each turn but the last takes a call out of the answer.
     while True:
         try:
-            await client.resolve(
-                token,
-                payload_json=answered.payload_json,
-                results=answered.results,
-                answered_by=answered.answered_by,
-            )
+            await client.resolve(token, payload_json=answered.payload_json, results=results, answered_by=answered.answered_by)
             return
         except Refused as error:
             # Somebody was faster: the stream brings their outcome.
@@ -157,7 +205,7 @@ async def _record(client: AbeyanceClient, token: str, answered: Answered) -> Non
                 return
             # Faster with one call: theirs counts, and the answer is still needed for the others.
             decided = error.metadata.get("tool_call_id", "")
-            if error.reason != "ALREADY_DECIDED" or answered.results is None or not forget(answered.results, decided):
+            if error.reason != "ALREADY_DECIDED" or results is None or not forget(results, decided):
                 raise
 
 
@@ -179,12 +227,23 @@ async def _withdraw(client: AbeyanceClient, request: v1.WaitRequest, wait: Wait 
         log.debug("a wait whose task was cancelled could not be withdrawn: %s", error)
 
 
-_background: set[asyncio.Task[None]] = set()
+_background: set[asyncio.Task[Any]] = set()
 
 
-async def _in_background(work: Any) -> None:
+def _see_to_its_end(task: asyncio.Task[Any]) -> None:
+    """Keeps a task that may outlive whoever began it, and takes notice of its error."""
+    _background.add(task)
+    task.add_done_callback(_seen)
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    _background.discard(task)
+    if not task.cancelled():
+        task.exception()
+
+
+async def _in_background(work: Coroutine[Any, Any, Any]) -> None:
     """Does something in a task of its own, and waits for it for a bounded time, unless this task is cancelled once more."""
     task = asyncio.get_running_loop().create_task(work)
-    _background.add(task)
-    task.add_done_callback(_background.discard)
-    await asyncio.wait({task}, timeout=_WITHDRAWAL)
+    _see_to_its_end(task)
+    await asyncio.wait({task}, timeout=WITHDRAWAL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,7 +13,8 @@ import grpc
 
 from . import _convert, v1
 from ._check import duration, text_or_empty, texts
-from ._retry import LONGEST_RETRY_DELAY, Cut, Tries, lost, within
+from ._retry import HEALTHY, Cut, Tries, lost, within
+from .errors import Detached
 from .info import WaitInfo
 from .outcome import State
 
@@ -89,6 +91,7 @@ async def watch_waits(client: AbeyanceClient, which: v1.WaitFilter) -> AsyncIter
         line = lines.get("watches")
         call = line.inbox.WatchWaits(request)
         silence = min(_FIRST_SILENCE, client.settings.attempt_timeout)
+        begun = time.monotonic()
         delay = 0.0
         try:
             await within(silence, call.wait_for_connection(), "no answer to the watch")
@@ -98,15 +101,18 @@ async def watch_waits(client: AbeyanceClient, which: v1.WaitFilter) -> AsyncIter
                 message = await within(silence, call.read(), "no sign of life on the watch")
                 if message is grpc.aio.EOF:
                     raise lost("the watch ended")
+                if message is None:
+                    # What grpcio gives for bytes that are no such message.
+                    raise lost("an event of the watch could not be read")
                 tries.patient()
                 client._absence.over()
                 kind = message.WhichOneof("event")
                 if kind == "alive":
-                    interval = message.alive.alive_interval.ToTimedelta().total_seconds()
-                    silence = 2 * interval or silence
+                    interval = _convert.seconds(message.alive.alive_interval)
+                    silence = 2 * interval if interval > 0 else silence
                     continue
                 if kind == "detached":
-                    delay = message.detached.retry_delay.ToTimedelta().total_seconds()
+                    delay = _convert.seconds(message.detached.retry_delay)
                     continue
                 if kind == "wait":
                     event = WatchEvent(WatchKind.WAIT, _convert.info(message.wait))
@@ -114,14 +120,17 @@ async def watch_waits(client: AbeyanceClient, which: v1.WaitFilter) -> AsyncIter
                     event = WatchEvent(WatchKind.SYNCED)
                 else:
                     continue
-                tries.over()
                 yield event
         except Cut as cut:
             if cut.silent:
                 lines.give_up("watches", line)
+            if lines.closed:
+                raise Detached("the client was closed") from None
             why = cut.why
+            if time.monotonic() - begun >= HEALTHY and not why.is_scolding:
+                tries.over()
         finally:
             call.cancel()
         if delay:
-            why = type(why)(why.code, why.message, retry_delay=min(delay, LONGEST_RETRY_DELAY))
+            why = type(why)(why.code, why.message, retry_delay=delay)
         await tries.pause(why)

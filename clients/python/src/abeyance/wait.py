@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator
 from types import TracebackType
 
 from ._channels import Lines
 from ._follow import Stream, Streams
-from .errors import Detached
+from .errors import AbeyanceError, Detached
 from .info import Decided
 from .outcome import Opened, Outcome
 
@@ -85,6 +86,9 @@ class Wait:
         """
         await self._done.wait()
         if self._error is not None:
+            if isinstance(self._error, AbeyanceError):
+                # A copy each time: one object would gather the tracebacks of all who are told.
+                raise copy.copy(self._error) from self._error.__cause__
             raise self._error
         return self._task.result()
 
