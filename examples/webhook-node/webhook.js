@@ -49,7 +49,7 @@ async function press(client, secret, request) {
   try {
     const settled = await decide(client, button, AbortSignal.timeout(ANSWER_WITHIN_MS));
     return settled === undefined
-      ? { status: 400, text: "The action must be approve, deny or answer." }
+      ? { status: 400, text: "The action must be approve, deny, or answer with a value." }
       : { status: 200, state: settled.state, text: accepted(settled, button) };
   } catch (error) {
     return refused(error);
@@ -67,7 +67,9 @@ async function decide(client, { action, token, user, ...button }, signal) {
     case "deny":
       return client.deny(token, button.tool_call_id, button.message, { answeredBy: user, signal });
     case "answer":
-      return client.resolve(token, { value: button.value, answeredBy: user }, { signal });
+      return "value" in button
+        ? client.resolve(token, { value: button.value, answeredBy: user }, { signal })
+        : undefined;
   }
 }
 

@@ -85,6 +85,7 @@ test("buttons decide, and whoever presses too late or wrongly is told", async (t
   assert.deepEqual([unknown.status, unknown.reason], [422, "INVALID_ANSWER"]);
   assert.equal(unknown.faults[0].field, 'approvals["call_9"]');
   assert.equal((await press({ action: "jump", token })).status, 400);
+  assert.equal((await press({ action: "answer", token })).status, 400);
   const deny = { action: "deny", token, tool_call_id: "call_2", message: "Too much.", user: "bob" };
   assert.equal((await press(deny)).text, "Recorded by bob.");
 

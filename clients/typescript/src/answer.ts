@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 
 import { type ResolveRequest, ResolveRequestSchema } from "./gen/abeyance/v1/resolve_service_pb.js";
 import { toJson } from "./json.js";
-import { type DeferredToolResults, resultsToWire } from "./results.js";
+import { DeferredToolResults, resultsToWire } from "./results.js";
 
 /** An answer to a wait: a value, JSON text that is delivered byte for byte, or decisions on tool calls. */
 export type Answer =
@@ -21,6 +21,9 @@ export type Answer =
       /** Decisions on tool calls. */
       readonly results: DeferredToolResults;
     };
+
+/** An answer in which no value is left to turn into JSON. */
+export type ExactAnswer = Exclude<Answer, { readonly value: unknown }>;
 
 /** What a resolver may say beside its answer. */
 export interface AnswerOptions {
@@ -41,20 +44,60 @@ export interface AnswerOptions {
   readonly requestId?: string | undefined;
 }
 
+/**
+ * What an ask returns that knows the answer already: `new Answered({ value: true })`. It is recorded like anybody else's; if somebody was
+ * faster, theirs counts. A class of its own, since what an ask happens to return, say the reply of a chat, must not become an answer.
+ *
+ * Throws a `TypeError` for what is no answer or has no JSON form. Neither `util.inspect` nor `JSON.stringify` shows the answer.
+ */
+export class Answered {
+  readonly #answer: ExactAnswer;
+  /** Who answers: up to 256 characters. `undefined`: not said. */
+  readonly answeredBy: string | undefined;
+
+  constructor(answer: Answer & Pick<AnswerOptions, "answeredBy">) {
+    this.#answer = exact(answer);
+    this.answeredBy = answer.answeredBy;
+  }
+
+  /** The answer: JSON text, or decisions on tool calls. */
+  get answer(): ExactAnswer {
+    return this.#answer;
+  }
+}
+
 /** The request that carries an answer. */
 export function resolveRequest(token: string, answer: Answer, options: AnswerOptions): ResolveRequest {
   return create(ResolveRequestSchema, {
     token,
-    answer: arm(answer),
+    answer: toArm(exact(answer)),
     requestId: options.requestId ?? "",
     partial: options.partial ?? false,
     answeredBy: options.answeredBy ?? "",
   });
 }
 
-function arm(answer: Answer): ResolveRequest["answer"] {
-  if ("results" in answer) {
-    return { case: "results", value: resultsToWire(answer.results) };
+function toArm(answer: ExactAnswer): ResolveRequest["answer"] {
+  return "results" in answer
+    ? { case: "results", value: resultsToWire(answer.results) }
+    : { case: "payloadJson", value: answer.payloadJson };
+}
+
+/** Checks an answer, since JavaScript does not. */
+function exact(answer: Answer): ExactAnswer {
+  const { payloadJson, results } = answer as { payloadJson?: unknown; results?: unknown };
+  const hasValue = "value" in answer;
+  if (Number(hasValue) + Number(payloadJson !== undefined) + Number(results !== undefined) !== 1) {
+    throw new TypeError("an answer is exactly one of value, payloadJson and results");
   }
-  return { case: "payloadJson", value: "payloadJson" in answer ? answer.payloadJson : toJson(answer.value) };
+  if (hasValue) {
+    return { payloadJson: toJson(answer.value) };
+  }
+  if (results instanceof DeferredToolResults) {
+    return { results };
+  }
+  if (typeof payloadJson === "string") {
+    return { payloadJson };
+  }
+  throw new TypeError("payloadJson must be text, and results must be DeferredToolResults");
 }

@@ -17,7 +17,7 @@ import {
   WaitService,
 } from "./gen/abeyance/v1/wait_service_pb.js";
 import { type Filter, type ListOptions, list, type WatchEvent, watch } from "./inbox.js";
-import { type OpenOptions, type SignalOption, waitRequest } from "./options.js";
+import { checkNotEmpty, type OpenOptions, type SignalOption, waitRequest } from "./options.js";
 import { type Outcome, type Resolved, unanswered } from "./outcome.js";
 import { type NewToolCall, Question, questionToWire } from "./question.js";
 import { DeferredToolResults } from "./results.js";
@@ -68,7 +68,7 @@ export class AbeyanceClient implements AsyncDisposable {
    * `name` says what kind of wait this is, 1 to 256 characters. Refused for example with `INVALID_FIELD` or `KEY_CONFLICT`.
    */
   async open(name: string, options: OpenOptions = {}): Promise<OpenedWait> {
-    return openWait(this.#core, waitRequest(name, options), options.signal);
+    return openWait(this.#core, waitRequest(name, options), { signal: options.signal });
   }
 
   /**
@@ -87,6 +87,9 @@ export class AbeyanceClient implements AsyncDisposable {
     target: string | { readonly key: string; readonly namespace?: string },
     options: SignalOption = {},
   ): Promise<Wait> {
+    if (typeof target !== "string") {
+      checkNotEmpty("key", target.key);
+    }
     const request = create(AttachRequestSchema, {
       target:
         typeof target === "string"
@@ -146,7 +149,7 @@ export class AbeyanceClient implements AsyncDisposable {
    * people, at most 4096 characters. Refused with `TOKEN_UNKNOWN` or `WAIT_PURGED`.
    */
   async cancel(token: string, reason = "", options: SignalOption = {}): Promise<Outcome> {
-    return cancelWait(this.#core, token, reason, options.signal);
+    return cancelWait(this.#core, token, reason, { signal: options.signal });
   }
 
   /**
@@ -210,11 +213,13 @@ export class AbeyanceClient implements AsyncDisposable {
    *
    * `ask` is called once and runs beside the open stream: an outcome that arrives meanwhile aborts its signal, and it is not waited for. It is not
    * called for a wait that was asked before, or that is settled. When it is done the wait is marked asked, or the answer that it returned is
-   * recorded. If it throws, a wait without a key is cancelled; one with a key stays open and not asked, so that running again asks again.
+   * recorded; only an `Answered` is one. If it throws, a wait without a key is cancelled; one with a key stays open and not asked, so that
+   * running again asks again.
    *
    * Rejects with `WaitFailed`, `WaitExpired` or `WaitCancelled` where the wait ended without an answer; with `AskFailed`; with an `AbeyanceError`;
    * with the signal's reason. Aborted, it detaches from a wait with a key, which lives on: calling again with the same key, name and question
-   * continues it. A wait without a key is cancelled first, which takes at most some seconds.
+   * continues it. A wait without a key is cancelled first, which takes at most some seconds. On any other error it is cancelled in the
+   * background.
    */
   async waitForExternalEvent(name: string, ask: Ask, options: OpenOptions = {}): Promise<Resolved> {
     const outcome = await waitAsking(this.#core, name, ask, options);
@@ -241,9 +246,12 @@ export class AbeyanceClient implements AsyncDisposable {
     return toolResults(await waitAsking(this.#core, name, ask, { ...options, question }));
   }
 
-  /** Ends all calls and streams with `Stopped` and closes the connections. Waits stay as they are. */
+  /**
+   * Ends all calls and streams with `Stopped` and closes the connections. Waits stay as they are, but those without a key that
+   * `waitForExternalEvent` or `requestInput` holds: they are cancelled first, which takes at most some seconds.
+   */
   async close(): Promise<void> {
-    this.#core.close();
+    await this.#core.close();
   }
 
   /** As {@link AbeyanceClient.close}. */

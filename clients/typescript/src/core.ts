@@ -1,11 +1,11 @@
 import type { DescMessage, DescMethodUnary, MessageShape } from "@bufbuild/protobuf";
 
+import { onAbort, sleep } from "./abort.js";
 import { jittered } from "./backoff.js";
 import { isPassing, type Refusal, Refused, Stopped, Unavailable } from "./errors.js";
 import { Cut, unary } from "./grpc.js";
 import { type Link, Links } from "./links.js";
 import { complete, type FullSettings, type Settings } from "./settings.js";
-import { sleep } from "./time.js";
 
 /** The longest time that a broker may keep a client from trying again. */
 const LONGEST_RETRY_DELAY_MS = 600_000;
@@ -15,7 +15,10 @@ const RESTRAINED_ATTEMPT = 5;
 const WARNING_MS = 3_600_000;
 
 /** A stream that lived for this long makes the next cut a first one. Shorter ones are a broker, or a proxy, in trouble. */
-const HEALTHY_MS = 5_000;
+export const HEALTHY_MS = 5_000;
+
+/** How long a caller who gave up, or who closes the client, waits for waits to be withdrawn, in milliseconds. */
+export const WITHDRAWAL_MS = 5_000;
 
 /** How a call is repeated. */
 export interface Repeat {
@@ -23,6 +26,8 @@ export interface Repeat {
   readonly patienceMs?: number;
   /** Ends the call and the repeating. */
   readonly signal?: AbortSignal | undefined;
+  /** A closed client makes the call for as long as it still has its connections. Default: false. */
+  readonly lastWord?: boolean;
 }
 
 /** What bounds a repeat. */
@@ -52,6 +57,7 @@ export class Core {
   readonly settings: FullSettings;
   readonly links: Links;
   readonly #stoppers = new Set<() => void>();
+  readonly #unfinished = new Set<Promise<unknown>>();
   #closed = false;
   #warned = Number.NEGATIVE_INFINITY;
 
@@ -66,7 +72,8 @@ export class Core {
     request: MessageShape<I>,
     repeat: Repeat = {},
   ): Promise<MessageShape<O>> {
-    const stop = this.stoppable(repeat.signal);
+    const stop = repeat.lastWord ? undefined : this.stoppable(repeat.signal);
+    const signal = stop?.signal ?? repeat.signal;
     try {
       return await this.patiently(
         async () => {
@@ -74,7 +81,7 @@ export class Core {
           const { client } = link;
           const deadline = new Date(Date.now() + this.settings.attemptTimeoutMs);
           try {
-            return await unary(client, method, request, { deadline, signal: stop.signal });
+            return await unary(client, method, request, { deadline, signal });
           } catch (error) {
             if (error instanceof Cut && error.deadConnection) {
               link.renew(client);
@@ -82,10 +89,10 @@ export class Core {
             throw error;
           }
         },
-        { ...repeat, signal: stop.signal },
+        { ...repeat, signal },
       );
     } finally {
-      stop.release();
+      stop?.release();
     }
   }
 
@@ -161,6 +168,7 @@ export class Core {
   stoppable(signal?: AbortSignal): Stop {
     const controller = new AbortController();
     const follow = () => controller.abort(signal?.reason);
+    const unlink = onAbort(signal, follow);
     const stop = () => controller.abort(new Stopped("the client was closed, or the wait was detached from"));
     if (signal?.aborted) {
       follow();
@@ -168,9 +176,7 @@ export class Core {
     if (this.#closed) {
       stop();
     }
-    signal?.addEventListener("abort", follow, { once: true });
     this.#stoppers.add(stop);
-    const unlink = () => signal?.removeEventListener("abort", follow);
     const release = () => {
       unlink();
       this.#stoppers.delete(stop);
@@ -178,17 +184,41 @@ export class Core {
     return { signal: controller.signal, stop, unlink, release };
   }
 
-  /** Stops all that is under way and closes the connections. */
-  close(): void {
+  /** Keeps the connections of a client that is being closed until `promise` is settled, for a while. */
+  async beforeClosing<T>(promise: Promise<T>): Promise<T> {
+    this.#unfinished.add(promise);
+    try {
+      return await promise;
+    } finally {
+      this.#unfinished.delete(promise);
+    }
+  }
+
+  /** Stops all that is under way, waits until what must be said is said, and closes the connections. */
+  async close(): Promise<void> {
     this.#closed = true;
     for (const stop of this.#stoppers) {
       stop();
     }
+    const limit = new AbortController();
+    await Promise.race([
+      this.#finished().finally(() => limit.abort()),
+      sleep(WITHDRAWAL_MS, limit.signal).catch(() => {}),
+    ]);
     this.links.close();
+  }
+
+  async #finished(): Promise<void> {
+    while (this.#unfinished.size > 0) {
+      await Promise.allSettled(this.#unfinished);
+    }
   }
 }
 
+// A message larger than we take, which grpc-js itself finds: often enough no message at all but a page of a proxy.
+const TOO_LARGE = /^Received message larger than max/;
+
 /** Whether a cut says that we do too much. grpc-js reports a GOAWAY with `ENHANCE_YOUR_CALM` so, too. */
 function isScolding(refusal: Refusal): boolean {
-  return refusal.code === "RESOURCE_EXHAUSTED";
+  return refusal.code === "RESOURCE_EXHAUSTED" && !TOO_LARGE.test(refusal.message);
 }

@@ -190,15 +190,29 @@ export class WaitCancelled extends WaitUnanswered {
 }
 
 /**
- * The ask threw; `cause` is what it threw. A wait without a key was cancelled; one with a key is open and not asked, so that running again
- * asks again.
+ * The ask threw, or returned what is no {@link Answered}. The message names the kind of what it threw and nothing of its text, which may hold
+ * the token; `cause` is all of it, so mind where you log that. A wait without a key was cancelled; one with a key is open and not asked, so
+ * that running again asks again.
  */
 export class AskFailed extends Error {
   static {
     AskFailed.prototype.name = "AskFailed";
   }
 
-  constructor(cause: unknown) {
-    super(`the ask failed: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+  /** The ask threw. */
+  static threw(cause: unknown): AskFailed {
+    return new AskFailed(`the ask failed: ${kindOf(cause)}`, { cause });
   }
+
+  /** The ask returned what is no answer. */
+  static returned(what: unknown): AskFailed {
+    return new AskFailed(`the ask returned ${kindOf(what)}; nothing is expected, or new Answered(...)`);
+  }
+}
+
+/** The name of a value's class or type. */
+function kindOf(value: unknown): string {
+  const prototype: unknown = typeof value === "object" && value !== null ? Object.getPrototypeOf(value) : undefined;
+  const name: unknown = (prototype as { constructor?: { name?: unknown } } | null | undefined)?.constructor?.name;
+  return typeof name === "string" && name !== "" ? name : typeof value;
 }

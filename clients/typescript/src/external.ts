@@ -1,8 +1,9 @@
 import { create } from "@bufbuild/protobuf";
 
-import { type Answer, resolveRequest } from "./answer.js";
-import type { Core } from "./core.js";
-import { AbeyanceError, AskFailed, ProtocolError, type WaitUnanswered } from "./errors.js";
+import { Shared, sleep } from "./abort.js";
+import { Answered, resolveRequest } from "./answer.js";
+import { type Core, type Repeat, WITHDRAWAL_MS } from "./core.js";
+import { AbeyanceError, AskFailed, ProtocolError, Refused, type WaitUnanswered } from "./errors.js";
 import { DescribeWaitRequestSchema, ResolveService } from "./gen/abeyance/v1/resolve_service_pb.js";
 import {
   CancelWaitRequestSchema,
@@ -14,12 +15,8 @@ import {
 import { type OpenOptions, waitRequest } from "./options.js";
 import { type Outcome, outcomeFromWire, unanswered } from "./outcome.js";
 import type { DeferredToolResults } from "./results.js";
-import { sleep, unlessAborted } from "./time.js";
 import { infoFromWire, Opened, type OpenedWait } from "./types.js";
 import { attach, type Wait } from "./wait.js";
-
-/** How long an aborted caller waits for its wait to be withdrawn, in milliseconds. Behind that it goes on alone. */
-const WITHDRAWAL_MS = 5_000;
 
 /** What an ask is given, to hand on to whoever can answer. Neither `util.inspect` nor `JSON.stringify` shows the token. */
 export class Ticket {
@@ -45,11 +42,12 @@ export class Ticket {
 }
 
 /**
- * Hands question and token on to whoever can answer. It returns nothing when it has; or the answer, if it is known already, which is recorded
- * like anybody else's: if somebody was faster, theirs counts. Of decisions on tool calls those are left out that somebody else decided meanwhile.
+ * Hands question and token on to whoever can answer. It returns nothing when it has; or `new Answered(...)`, if the answer is known already,
+ * which is recorded like anybody else's: if somebody was faster, theirs counts. Of decisions on tool calls those are left out that somebody
+ * else decided meanwhile. Anything else that it returns is no answer: the ask has failed.
  */
 // biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing is the usual ask
-export type Ask = (ticket: Ticket) => Answer | void | Promise<Answer | void>;
+export type Ask = (ticket: Ticket) => Answered | void | null | Promise<Answered | void | null>;
 
 /** What a run goes on with after its tool calls waited, whatever became of the wait. Acting on it must be idempotent by wait id. */
 export interface ToolResults {
@@ -67,12 +65,12 @@ export interface ToolResults {
 }
 
 /** Opens a wait without staying attached. */
-export async function openWait(core: Core, wait: WaitRequest, signal?: AbortSignal): Promise<OpenedWait> {
+export async function openWait(core: Core, wait: WaitRequest, repeat: Repeat = {}): Promise<OpenedWait> {
   const request = create(OpenWaitRequestSchema, { requestId: wait.requestId });
   if (wait.spec !== undefined) {
     request.spec = wait.spec;
   }
-  const response = await core.call(WaitService.method.openWait, request, { signal });
+  const response = await core.call(WaitService.method.openWait, request, repeat);
   if (response.opened === undefined) {
     throw new ProtocolError("an open without its wait");
   }
@@ -81,9 +79,9 @@ export async function openWait(core: Core, wait: WaitRequest, signal?: AbortSign
 }
 
 /** Withdraws a wait. */
-export async function cancelWait(core: Core, token: string, reason: string, signal?: AbortSignal): Promise<Outcome> {
+export async function cancelWait(core: Core, token: string, reason: string, repeat: Repeat = {}): Promise<Outcome> {
   const request = create(CancelWaitRequestSchema, { token, reason });
-  const { outcome } = await core.call(WaitService.method.cancelWait, request, { signal });
+  const { outcome } = await core.call(WaitService.method.cancelWait, request, repeat);
   if (outcome === undefined) {
     throw new ProtocolError("a cancel without its outcome");
   }
@@ -92,19 +90,36 @@ export async function cancelWait(core: Core, token: string, reason: string, sign
 
 /** Opens a wait, asks, and gives its outcome, whatever it is. */
 export async function waitAsking(core: Core, name: string, ask: Ask, options: OpenOptions): Promise<Outcome> {
-  const { signal } = options;
   const request = waitRequest(name, options);
-  const keyed = request.spec?.key !== "";
+  const waiting = askAndWait(core, request, ask, options.signal);
+  // A client that is closed meanwhile withdraws it still.
+  return isKeyed(request) ? waiting : core.beforeClosing(waiting);
+}
+
+function isKeyed(request: WaitRequest): boolean {
+  return request.spec?.key !== "";
+}
+
+async function askAndWait(
+  core: Core,
+  request: WaitRequest,
+  ask: Ask,
+  signal: AbortSignal | undefined,
+): Promise<Outcome> {
+  signal?.throwIfAborted();
+  // What only this caller can find again is not left behind, whatever ends the waiting.
+  let mine = !isKeyed(request);
   let wait: Wait | undefined;
   try {
     wait = await attach(core, { wait: request }, signal);
     try {
       await askOnce(core, wait, ask, signal);
     } catch (error) {
-      if (keyed || signal?.aborted) {
+      if (!mine || signal?.aborted) {
         throw error;
       }
       const recorded = await cancelWait(core, wait.token, "The ask failed.").catch(() => undefined);
+      mine = recorded === undefined;
       // An answer that was recorded before the ask failed counts like one that cut it short.
       if (recorded === undefined || recorded.state === "cancelled") {
         throw error;
@@ -113,14 +128,22 @@ export async function waitAsking(core: Core, name: string, ask: Ask, options: Op
     }
     return await wait.outcome({ signal });
   } catch (error) {
-    if (signal?.aborted && !keyed) {
-      await withdraw(core, request, wait);
+    if (mine && (wait !== undefined || signal?.aborted || mayHaveOpened(error))) {
+      const withdrawal = core.beforeClosing(withdraw(core, request, wait));
+      if (signal?.aborted) {
+        await withinLimit(withdrawal);
+      }
     }
     signal?.throwIfAborted();
     throw error;
   } finally {
     await wait?.detach();
   }
+}
+
+/** Whether an open that failed so may have opened a wait: its answer was lost, or was none. */
+function mayHaveOpened(error: unknown): boolean {
+  return error instanceof AbeyanceError && !(error instanceof Refused);
 }
 
 /** Asks, unless the wait was asked before or is settled. Done when the ask is recorded, or when the outcome has arrived. */
@@ -140,7 +163,7 @@ async function askOnce(core: Core, wait: Wait, ask: Ask, signal: AbortSignal | u
   // Where the outcome was faster, nobody looks at what became of the ask.
   asked.catch(() => {});
   try {
-    await unlessAborted(Promise.race([settled, asked]), signal);
+    await new Shared(Promise.race([settled, asked])).get(signal);
   } finally {
     stop.stop();
     stop.release();
@@ -154,26 +177,29 @@ async function isPending(core: Core, token: string, signal: AbortSignal | undefi
 }
 
 async function runAsk(core: Core, ticket: Ticket, ask: Ask, signal: AbortSignal): Promise<void> {
-  let answer: Answer | undefined;
+  let returned: unknown;
   try {
-    answer = (await ask(ticket)) ?? undefined;
+    returned = await ask(ticket);
   } catch (error) {
-    throw new AskFailed(error);
+    throw AskFailed.threw(error);
   }
-  if (answer !== undefined) {
-    await give(core, ticket.token, answer, signal);
+  if (returned instanceof Answered) {
+    await give(core, ticket.token, returned, signal);
     return;
+  }
+  if (returned !== undefined && returned !== null) {
+    throw AskFailed.returned(returned);
   }
   // For as long as it takes: what was handed on cannot be taken back.
   const request = create(MarkAskedRequestSchema, { token: ticket.token });
   await core.call(WaitService.method.markAsked, request, { signal, patienceMs: Number.POSITIVE_INFINITY });
 }
 
-async function give(core: Core, token: string, answer: Answer, signal: AbortSignal): Promise<void> {
+async function give(core: Core, token: string, { answer, answeredBy }: Answered, signal: AbortSignal): Promise<void> {
   // Each turn but the last takes a call out of the answer.
   for (let left = answer; ; ) {
     try {
-      await core.call(ResolveService.method.resolve, resolveRequest(token, left, {}), { signal });
+      await core.call(ResolveService.method.resolve, resolveRequest(token, left, { answeredBy }), { signal });
       return;
     } catch (error) {
       const reason = error instanceof AbeyanceError ? error.reason : undefined;
@@ -192,19 +218,24 @@ async function give(core: Core, token: string, answer: Answer, signal: AbortSign
   }
 }
 
-/** Withdraws a wait whose caller gave up. Never rejects: there is nobody left to tell. */
+/** Withdraws a wait for which nobody waits any more, also from a client that is being closed. Never rejects: there is nobody left to tell. */
 async function withdraw(core: Core, request: WaitRequest, wait: Wait | undefined): Promise<void> {
-  const withdrawal = async () => {
+  const repeat = { lastWord: true };
+  try {
     // Given up while it was being opened: the request id finds the wait, or makes one that ends at once.
-    const token = wait?.token ?? (await openWait(core, request)).opened.token;
-    await cancelWait(core, token, "The worker's task was cancelled.");
+    const token = wait?.token ?? (await openWait(core, request, repeat)).opened.token;
+    await cancelWait(core, token, "The worker's task was cancelled.", repeat);
     // The stream brings the outcome and ends, so that it need not be reset.
     await wait?.outcome();
-  };
+  } catch (error) {
+    core.settings.logger.debug(`a wait that was given up could not be cancelled: ${error}`);
+  }
+}
+
+/** Waits for a withdrawal, but not for long: behind that it goes on alone. */
+async function withinLimit(withdrawal: Promise<void>): Promise<void> {
   const limit = new AbortController();
-  const done = withdrawal()
-    .catch((error: unknown) => core.settings.logger.debug(`a wait that was given up could not be cancelled: ${error}`))
-    .finally(() => limit.abort());
+  const done = withdrawal.finally(() => limit.abort());
   await Promise.race([done, sleep(WITHDRAWAL_MS, limit.signal).catch(() => {})]);
 }
 

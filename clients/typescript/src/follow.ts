@@ -1,6 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 
-import type { Core, Stop } from "./core.js";
+import { Shared } from "./abort.js";
+import { type Core, HEALTHY_MS, type Stop } from "./core.js";
 import { localRefusal, ProtocolError } from "./errors.js";
 import { type Detached, Detached_Reason, type WaitEvent } from "./gen/abeyance/v1/wait_pb.js";
 import {
@@ -11,7 +12,7 @@ import {
 } from "./gen/abeyance/v1/wait_service_pb.js";
 import { Cut, type MessageStream, serverStream } from "./grpc.js";
 import { type Outcome, outcomeFromWire } from "./outcome.js";
-import { length } from "./time.js";
+import { aliveInterval, length } from "./time.js";
 import { type Decided, decidedFromWire, Opened } from "./types.js";
 
 /** The period of `alive` events where a broker does not name it, in milliseconds. */
@@ -56,12 +57,12 @@ async function begin(core: Core, beginning: Beginning, signal: AbortSignal): Pro
   try {
     const event = await firstEvent(stream, attemptTimeoutMs);
     if (event.case === "opened") {
-      const aliveIntervalMs = length(event.value.aliveInterval) || ALIVE_INTERVAL_MS;
+      const aliveIntervalMs = aliveInterval(event.value.aliveInterval, ALIVE_INTERVAL_MS);
       return { opened: new Opened(event.value), stream, renew, aliveIntervalMs, windowEnd };
     }
     if (event.case === "detached") {
       await stream.finish(END_OF_STREAM_MS);
-      throw letGo(event.value);
+      throw letGo(event.value, 0);
     }
     throw new ProtocolError("a stream that does not begin with opened");
   } catch (error) {
@@ -75,8 +76,15 @@ async function begin(core: Core, beginning: Beginning, signal: AbortSignal): Pro
 }
 
 async function firstEvent(stream: MessageStream<WaitMessage>, timeoutMs: number) {
+  const silence = `no answer within ${timeoutMs / 1000} s`;
+  // One time for all of it: events that say nothing must not keep an opening going.
+  const end = performance.now() + timeoutMs;
   for (;;) {
-    const message = await stream.next(timeoutMs, `no answer within ${timeoutMs / 1000} s`);
+    const leftMs = end - performance.now();
+    if (leftMs <= 0) {
+      throw new Cut(localRefusal("UNAVAILABLE", silence), { deadConnection: true });
+    }
+    const message = await stream.next(leftMs, silence);
     if (message === undefined) {
       throw ended();
     }
@@ -97,7 +105,7 @@ export class Follower {
   readonly #core: Core;
   readonly #stop: Stop;
   /** The wait's outcome. Rejects if it cannot be known: the broker refused, or the following was stopped. */
-  readonly outcome: Promise<Outcome>;
+  readonly outcome: Shared<Outcome>;
   /** Whether there is nothing more to come. */
   over = false;
   /** Whether a stream is attached now. */
@@ -115,20 +123,20 @@ export class Follower {
   constructor(core: Core, attached: Attached, stop: Stop) {
     this.#core = core;
     this.#stop = stop;
-    this.outcome = this.#follow(attached).finally(() => {
-      this.attached = false;
-      this.over = true;
-      stop.release();
-      this.#tell();
-    });
-    // Whoever wants to know asks for it.
-    this.outcome.catch(() => {});
+    this.outcome = new Shared(
+      this.#follow(attached).finally(() => {
+        this.attached = false;
+        this.over = true;
+        stop.release();
+        this.#tell();
+      }),
+    );
   }
 
   /** Stops following. The wait is as it was. */
   async stop(): Promise<void> {
     this.#stop.stop();
-    await this.outcome.catch(() => {});
+    await this.outcome.promise.catch(() => {});
   }
 
   async #follow(attached: Attached): Promise<Outcome> {
@@ -175,6 +183,7 @@ export class Follower {
 
   /** Reads one stream to its end. Rejects with a {@link Cut} if it brought no outcome. */
   async #read({ stream, aliveIntervalMs, windowEnd }: Attached): Promise<Outcome> {
+    const begun = performance.now();
     for (;;) {
       const message = await stream
         .next(2 * aliveIntervalMs, "no sign of life on the stream")
@@ -192,7 +201,7 @@ export class Follower {
           return outcomeFromWire(event.value);
         case "detached":
           await stream.finish(END_OF_STREAM_MS);
-          throw letGo(event.value);
+          throw letGo(event.value, performance.now() - begun);
         case "alive":
           this.timeLeft = { ms: length(event.value.timeLeft), at: performance.now() };
           break;
@@ -228,8 +237,11 @@ function ended(): Cut {
   return new Cut(localRefusal("UNAVAILABLE", "the stream ended without an outcome"));
 }
 
-/** The broker's own end of a stream. */
-export function letGo(detached: Detached): Cut {
+/**
+ * The broker's own end of a stream that lived for so many milliseconds. The end of a lifetime that was none is not as planned, whatever it is
+ * called: attaching again at once would go on for ever.
+ */
+export function letGo(detached: Detached, livedMs: number): Cut {
   const refusal = localRefusal("UNAVAILABLE", "the broker let go of the stream", length(detached.retryDelay));
-  return new Cut(refusal, { planned: detached.reason === Detached_Reason.LIFETIME });
+  return new Cut(refusal, { planned: detached.reason === Detached_Reason.LIFETIME && livedMs >= HEALTHY_MS });
 }

@@ -6,7 +6,6 @@ import {
   type DescMethodUnary,
   fromBinary,
   type MessageShape,
-  toBinary,
 } from "@bufbuild/protobuf";
 import { anyUnpack } from "@bufbuild/protobuf/wkt";
 import {
@@ -18,6 +17,8 @@ import {
   type StatusObject,
 } from "@grpc/grpc-js";
 
+import { onAbort } from "./abort.js";
+import { encode } from "./encode.js";
 import { localRefusal, type Refusal, type StatusCode } from "./errors.js";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema, StatusSchema } from "./gen/google/rpc/details_pb.js";
 import { length } from "./time.js";
@@ -50,7 +51,9 @@ export interface CallOptions {
 // How many messages may wait for a reader before the stream is paused. The streams of waits never come near it.
 const HIGH_WATER = 256;
 
-/** Makes a call that has one answer. Rejects with a {@link Cut}, or with the signal's reason. */
+/**
+ * Makes a call that has one answer. Rejects with a {@link Cut}, with the signal's reason, or with what keeps the request from being sent at all.
+ */
 export function unary<I extends DescMessage, O extends DescMessage>(
   client: Client,
   method: DescMethodUnary<I, O>,
@@ -60,26 +63,32 @@ export function unary<I extends DescMessage, O extends DescMessage>(
   const { signal } = options;
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
+    let response: MessageShape<O> | undefined;
     const call = client.makeUnaryRequest(
       path(method),
-      serialize(method),
+      asItIs,
       deserialize(method),
-      request,
+      encode(method.input, request),
       new Metadata(),
       callOptions(options),
-      (error, response) => {
-        signal?.removeEventListener("abort", abort);
-        if (signal?.aborted) {
-          reject(signal.reason);
-        } else if (error === null && response !== undefined) {
-          resolve(response);
-        } else {
-          reject(cut(client, error ?? undefined));
-        }
+      (_error, received) => {
+        response = received;
       },
     );
-    const abort = () => call.cancel();
-    signal?.addEventListener("abort", abort, { once: true });
+    const callOff = onAbort(signal, () => call.cancel());
+    // Comes right after the callback, to which grpc-js tells an UNIMPLEMENTED of its own where OK came without a message.
+    call.on("status", (status) => {
+      callOff();
+      if (signal?.aborted) {
+        reject(signal.reason);
+      } else if (status.code !== Status.OK) {
+        reject(cut(client, status));
+      } else if (response === undefined) {
+        reject(new Cut(localRefusal("INTERNAL", "OK without a message")));
+      } else {
+        resolve(response);
+      }
+    });
   });
 }
 
@@ -92,9 +101,9 @@ export function serverStream<I extends DescMessage, O extends DescMessage>(
 ): MessageStream<MessageShape<O>> {
   const call = client.makeServerStreamRequest(
     path(method),
-    serialize(method),
+    asItIs,
     deserialize(method),
-    request,
+    encode(method.input, request),
     new Metadata(),
     callOptions(options),
   );
@@ -114,9 +123,7 @@ export class MessageStream<T> {
   constructor(client: Client, call: ClientReadableStream<T>, signal: AbortSignal | undefined) {
     this.#client = client;
     this.#call = call;
-    const abort = () => call.cancel();
-    signal?.addEventListener("abort", abort, { once: true });
-    this.#release = () => signal?.removeEventListener("abort", abort);
+    this.#release = onAbort(signal, () => call.cancel());
     if (signal?.aborted) {
       call.cancel();
     }
@@ -211,8 +218,9 @@ function path(method: { name: string; parent: { typeName: string } }): string {
   return `/${method.parent.typeName}/${method.name}`;
 }
 
-function serialize<I extends DescMessage>(method: { input: I }): (message: MessageShape<I>) => Buffer {
-  return (message) => Buffer.from(toBinary(method.input, message));
+/** A request is encoded before the call begins: what cannot be is the caller's error, and grpc-js would make a passing one of it. */
+function asItIs(bytes: Buffer): Buffer {
+  return bytes;
 }
 
 function deserialize<O extends DescMessage>(method: { output: O }): (bytes: Buffer) => MessageShape<O> {
@@ -261,8 +269,8 @@ function details(bytes: string | Buffer | undefined) {
   }
 }
 
-function cut(client: Client, status: Pick<StatusObject, "code" | "details" | "metadata"> | undefined): Cut {
-  const found = status === undefined ? localRefusal("INTERNAL", "a call that ended without a status") : refusal(status);
+function cut(client: Client, status: Pick<StatusObject, "code" | "details" | "metadata">): Cut {
+  const found = refusal(status);
   // A connection that could not be made, or that swallowed the call: the broker says why it was too late, a dead connection does not.
   const deadConnection =
     (found.code === "UNAVAILABLE" &&

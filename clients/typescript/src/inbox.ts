@@ -14,7 +14,7 @@ import {
 import { Cut, type MessageStream, serverStream } from "./grpc.js";
 import type { SignalOption } from "./options.js";
 import { type State, stateToWire } from "./state.js";
-import { length, toDuration } from "./time.js";
+import { aliveInterval, toDuration } from "./time.js";
 import { infoFromWire, type WaitInfo } from "./types.js";
 
 /** How long a watch may be silent before its broker has named the period of its signs of life, in milliseconds. */
@@ -140,6 +140,7 @@ async function* events(
   stream: MessageStream<WatchWaitsResponse>,
 ): AsyncGenerator<WatchEvent, never, undefined> {
   const { attemptTimeoutMs } = core.settings;
+  const begun = performance.now();
   let message = await stream.next(attemptTimeoutMs, `no answer within ${attemptTimeoutMs / 1000} s`);
   if (message !== undefined) {
     yield { kind: "began" };
@@ -155,11 +156,11 @@ async function* events(
         yield { kind: "synced" };
         break;
       case "alive":
-        silence = 2 * length(event.value.aliveInterval) || silence;
+        silence = 2 * aliveInterval(event.value.aliveInterval, silence / 2);
         break;
       case "detached":
         await stream.finish(END_OF_STREAM_MS);
-        throw letGo(event.value);
+        throw letGo(event.value, performance.now() - begun);
     }
   }
   throw new Cut(localRefusal("UNAVAILABLE", "the watch ended"));

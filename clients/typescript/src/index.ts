@@ -1,6 +1,6 @@
 // The client of Abeyance: open a wait, stay attached until its outcome, answer somebody else's.
 
-export type { Answer, AnswerOptions } from "./answer.js";
+export { type Answer, Answered, type AnswerOptions, type ExactAnswer } from "./answer.js";
 export type { Backoff } from "./backoff.js";
 export { AbeyanceClient, type DecisionOptions, type FailOptions } from "./client.js";
 export {

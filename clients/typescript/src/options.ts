@@ -53,6 +53,8 @@ export interface OpenOptions extends SignalOption {
 /** The request for a wait, with an id that makes it safe to repeat. */
 export function waitRequest(name: string, options: OpenOptions): WaitRequest {
   const { timeoutMs, heartbeatTimeoutMs, question } = options;
+  checkNotEmpty("key", options.key);
+  checkNotEmpty("requestId", options.requestId);
   const spec = create(WaitSpecSchema, {
     name,
     key: options.key ?? "",
@@ -70,6 +72,13 @@ export function waitRequest(name: string, options: OpenOptions): WaitRequest {
     spec.question = questionToWire(question);
   }
   return create(WaitRequestSchema, { spec, requestId: options.requestId ?? uuidv7() });
+}
+
+/** Throws a `TypeError` for the empty text, in which the wire says "none": a worker that gives one means something. */
+export function checkNotEmpty(name: string, text: string | undefined): void {
+  if (text === "") {
+    throw new TypeError(`${name} is empty; leave it out to have none`);
+  }
 }
 
 /** A UUID that begins with the time, as the broker's own ids do. */

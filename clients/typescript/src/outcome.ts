@@ -50,6 +50,9 @@ export class Resolved extends Ended {
   constructor(wire: WireOutcome, payloadJson: string, answeredBy: string) {
     super(wire);
     this.payloadJson = this.resultsJson ?? payloadJson;
+    if (this.payloadJson === "") {
+      throw new ProtocolError("the wait is resolved, and there is no answer");
+    }
     this.answeredBy = filled(answeredBy);
   }
 

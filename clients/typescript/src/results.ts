@@ -97,9 +97,12 @@ export class DeferredToolResults {
     return this.approvals.get(toolCallId)?.kind === "approved";
   }
 
-  /** Lets the tool run, with `overrideArgs` instead of the model's arguments where they are given. */
+  /**
+   * Lets the tool run, with `overrideArgs` instead of the model's arguments where they are given. Throws a `TypeError` for arguments that JSON
+   * cannot say whole, such as `NaN` or a property that is `undefined`.
+   */
   approve(toolCallId: string, overrideArgs?: Readonly<Record<string, unknown>>): this {
-    const overrideArgsJson = overrideArgs === undefined ? undefined : toJson(overrideArgs);
+    const overrideArgsJson = overrideArgs === undefined ? undefined : toJson(overrideArgs, "overrideArgs");
     return this.approval(toolCallId, { kind: "approved", ...defined({ overrideArgsJson }) });
   }
 
@@ -156,12 +159,9 @@ export class DeferredToolResults {
 /** The wire's form of decisions. */
 export function resultsToWire(results: DeferredToolResults): WireResults {
   const message = create(DeferredToolResultsSchema);
-  for (const [id, approval] of results.approvals) {
-    message.approvals[id] = approvalToWire(approval);
-  }
-  for (const [id, result] of results.calls) {
-    message.calls[id] = resultToWire(result);
-  }
+  // Not by assignment: a call may be named `__proto__`.
+  message.approvals = Object.fromEntries(Array.from(results.approvals, ([id, it]) => [id, approvalToWire(it)]));
+  message.calls = Object.fromEntries(Array.from(results.calls, ([id, it]) => [id, resultToWire(it)]));
   message.metadataJson = Object.fromEntries(results.metadataJson);
   message.answeredBy = Object.fromEntries(results.answeredBy);
   return message;

@@ -3,13 +3,18 @@ import { type Duration, DurationSchema, type Timestamp, timestampDate } from "@b
 
 import { ProtocolError } from "./errors.js";
 
+/** The longest time that the wire's form allows: some 10 000 years. */
+const LONGEST_MS = 315_576_000_000_000;
+
 /** The wire's form of a length of time in milliseconds, kept to the nanosecond. Throws a `RangeError` for what is no length. */
 export function toDuration(ms: number): Duration {
-  if (!Number.isFinite(ms)) {
+  if (!(ms >= 0 && ms <= LONGEST_MS)) {
     throw new RangeError(`${ms} is no length of time in milliseconds`);
   }
   const seconds = Math.trunc(ms / 1000);
-  return create(DurationSchema, { seconds: BigInt(seconds), nanos: Math.round((ms - seconds * 1000) * 1e6) });
+  const nanos = Math.round((ms - seconds * 1000) * 1e6);
+  // What is rounded up to a whole second must be one.
+  return create(DurationSchema, nanos < 1e9 ? { seconds: BigInt(seconds), nanos } : { seconds: BigInt(seconds + 1) });
 }
 
 /** A length of time from the wire, in milliseconds. Absent or negative counts as none. */
@@ -31,36 +36,11 @@ export function time(field: string, timestamp: Timestamp | undefined): Date {
   return date;
 }
 
-/** Waits. Rejects with the signal's reason when it aborts. */
-export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    signal?.throwIfAborted();
-    const abort = () => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", abort);
-      resolve();
-    }, ms);
-    signal?.addEventListener("abort", abort, { once: true });
-  });
-}
-
-/** What `promise` gives, unless the signal aborts first. */
-export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) {
-    return promise;
-  }
-  let abort = () => {};
-  const aborted = new Promise<never>((_, reject) => {
-    signal.throwIfAborted();
-    abort = () => reject(signal.reason);
-    signal.addEventListener("abort", abort, { once: true });
-  });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener("abort", abort);
-  }
+/**
+ * The period of a stream's signs of life, in milliseconds: between 10 ms and an hour, whatever was named, since no timer of Node is longer than
+ * 24 days. `fallback` where none was.
+ */
+export function aliveInterval(named: Duration | undefined, fallback: number): number {
+  const ms = length(named);
+  return ms === 0 ? fallback : Math.min(Math.max(ms, 10), 3_600_000);
 }

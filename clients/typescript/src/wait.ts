@@ -3,7 +3,6 @@ import type { Attached, Beginning } from "./follow.js";
 import { beginPatiently, Follower } from "./follow.js";
 import type { SignalOption } from "./options.js";
 import type { Outcome } from "./outcome.js";
-import { unlessAborted } from "./time.js";
 import type { Decided, Opened } from "./types.js";
 
 /**
@@ -43,7 +42,7 @@ export class Wait implements AsyncDisposable {
    * the signal's reason; the wait stays attached then.
    */
   async outcome(options: SignalOption = {}): Promise<Outcome> {
-    return unlessAborted(this.#follower.outcome, options.signal);
+    return this.#follower.outcome.get(options.signal);
   }
 
   /** Whether a stream is attached now. */

@@ -6,6 +6,7 @@ import { inspect } from "node:util";
 
 import {
   type AbeyanceClient,
+  Answered,
   AskFailed,
   DeferredToolResults,
   Question,
@@ -104,16 +105,20 @@ test("an outcome that arrives while the ask runs cuts it short", async (t) => {
 test("an ask that knows the answer resolves like anybody else, and the recorded outcome counts", async (t) => {
   const broker = await Broker.start(t);
   const client = clientOf(t, broker.address);
-  const answer = await client.waitForExternalEvent("knows", () => ({ value: { ok: true } }));
-  assert.equal(answer.payloadJson, '{"ok":true}');
+  const answer = await client.waitForExternalEvent(
+    "knows",
+    () => new Answered({ value: { ok: true }, answeredBy: "rule 7" }),
+  );
+  assert.deepEqual([answer.payloadJson, answer.answeredBy], ['{"ok":true}', "rule 7"]);
   const faster = await client.waitForExternalEvent("faster", async ({ token }) => {
     await client.resolve(token, { value: "theirs" });
-    return { value: "mine" };
+    return new Answered({ value: "mine" });
   });
   assert.equal(faster.value, "theirs");
   const input = await client.requestInput("calls", CALLS, async ({ token }) => {
     await client.deny(token, "call_1", "No.", { answeredBy: "bob" });
-    return { results: new DeferredToolResults().approve("call_1").value("call_2", { status: "shipped" }) };
+    const results = new DeferredToolResults().approve("call_1").value("call_2", { status: "shipped" });
+    return new Answered({ results });
   });
   assert.deepEqual(input.results.approvals.get("call_1"), { kind: "denied", message: "No." });
   assert.deepEqual(input.results.calls.get("call_2"), { kind: "value", json: '{"status":"shipped"}' });
@@ -126,11 +131,12 @@ test("a failed ask cancels a wait without a key, and leaves one with a key open 
   const tokens: string[] = [];
   const failing = (ticket: Ticket) => {
     tokens.push(ticket.token);
-    throw new RangeError("the chat is down");
+    throw new RangeError(`POST /send?token=${ticket.token} failed`);
   };
   const error = await rejection(client.waitForExternalEvent("fails", failing));
   assert.ok(error instanceof AskFailed && error.cause instanceof RangeError);
-  assert.match(error.message, /the chat is down/);
+  // The error's own text may hold the token, as this one does.
+  assert.equal(error.message, "the ask failed: RangeError");
   const cancelled = (await client.describe(tokens[0] ?? "")).outcome;
   assert.ok(cancelled?.state === "cancelled");
   assert.equal(cancelled.reason, "The ask failed.");
@@ -143,15 +149,40 @@ test("a failed ask cancels a wait without a key, and leaves one with a key open 
     "fails",
     ({ token }) => {
       tokens.push(token);
-      return { value: 1 };
+      return new Answered({ value: 1 });
     },
     { key: "k" },
   );
   assert.equal(answer.value, 1);
   assert.equal(tokens[2], tokens[1]);
 
-  const bad = await rejection(client.waitForExternalEvent("bad", () => ({ payloadJson: "{" })));
+  const bad = await rejection(client.waitForExternalEvent("bad", () => new Answered({ payloadJson: "{" })));
   assert.ok(bad instanceof Refused && bad.reason === "INVALID_JSON", String(bad));
+});
+
+test("what an ask happens to return is no answer, and the ask has failed", async (t) => {
+  const broker = await Broker.start(t);
+  const client = clientOf(t, broker.address);
+  const chat = { send: async (): Promise<unknown> => ({ value: 51, done: false }) };
+  for (const returned of [await chat.send(), { payloadJson: "1" }, { results: new DeferredToolResults() }, 0, ""]) {
+    let token = "";
+    const ask = (ticket: Ticket) => {
+      token = ticket.token;
+      return returned as undefined;
+    };
+    const error = await rejection(client.waitForExternalEvent("chat", ask));
+    assert.ok(error instanceof AskFailed && error.cause === undefined, String(error));
+    assert.match(error.message, /^the ask returned (Object|number|string); nothing is expected, or new Answered/);
+    assert.equal((await client.describe(token)).state, "cancelled");
+  }
+  const nothing = client.waitForExternalEvent("chat", ({ token }) => {
+    setImmediate(() => void client.resolve(token, { value: 1 }));
+    return null;
+  });
+  assert.equal((await nothing).value, 1);
+  const unfit = client.waitForExternalEvent("chat", () => new Answered({ value: { amount: Number.NaN } }));
+  const error = await rejection(unfit);
+  assert.ok(error instanceof AskFailed && error.cause instanceof TypeError);
 });
 
 test("an answer that was recorded before the ask failed counts", async (t) => {

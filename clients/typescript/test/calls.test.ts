@@ -9,7 +9,7 @@ import { Broker, clientOf, FaultProxy, rejection } from "./harness.js";
 test("a refusal names reason, faults and metadata, and a repeat is none", async (t) => {
   const broker = await Broker.start(t);
   const client = clientOf(t, broker.address);
-  const faults = await rejection(client.open("", { timeoutMs: -1, labels: { "": "x" } }));
+  const faults = await rejection(client.open("", { timeoutMs: 0, labels: { "": "x" } }));
   assert.ok(faults instanceof Refused && faults.reason === "INVALID_FIELD");
   assert.deepEqual(
     faults.violations.map((violation) => violation.field),

@@ -1,5 +1,7 @@
 // A broker of a few lines, which says what a test wants: what no real one can be made to say.
 
+import { createServer, type ServerHttp2Stream } from "node:http2";
+import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
 
 import {
@@ -26,8 +28,9 @@ import {
 import { Wait_State, type WaitEventSchema } from "../src/gen/abeyance/v1/wait_pb.js";
 import {
   type AttachRequest,
+  type CancelWaitRequest,
   type MarkAskedRequest,
-  type MarkAskedResponseSchema,
+  type OpenWaitRequest,
   type WaitRequest,
   WaitService,
 } from "../src/gen/abeyance/v1/wait_service_pb.js";
@@ -81,6 +84,8 @@ export interface Script {
   stream(stream: Stream, n: number): void;
   /** A `MarkAsked`: the status that it fails with, if it does. */
   markAsked?(n: number): status | undefined;
+  /** An `OpenWait` or a `CancelWait`, which succeed. */
+  called?(request: OpenWaitRequest | CancelWaitRequest): void;
 }
 
 /** Starts a fake broker, which ends with the test. Gives its address. */
@@ -92,16 +97,29 @@ export async function fakeBroker(t: TestContext, script: Script): Promise<string
     script.stream(new Stream(call), streams);
     streams += 1;
   };
-  const { wait, attach, markAsked } = WaitService.method;
+  const { wait, attach, markAsked, openWait, cancelWait } = WaitService.method;
   server.addService(
-    { wait: definition(wait), attach: definition(attach), markAsked: definition(markAsked) },
+    {
+      wait: definition(wait),
+      attach: definition(attach),
+      markAsked: definition(markAsked),
+      openWait: definition(openWait),
+      cancelWait: definition(cancelWait),
+    },
     {
       wait: stream,
       attach: stream,
-      markAsked(
-        _call: ServerUnaryCall<MarkAskedRequest, MessageInitShape<typeof MarkAskedResponseSchema>>,
-        done: sendUnaryData<MessageInitShape<typeof MarkAskedResponseSchema>>,
-      ) {
+      openWait({ request }: ServerUnaryCall<OpenWaitRequest, object>, done: sendUnaryData<object>) {
+        script.called?.(request);
+        done(null, { opened: opened().value });
+      },
+      cancelWait({ request }: ServerUnaryCall<CancelWaitRequest, object>, done: sendUnaryData<object>) {
+        script.called?.(request);
+        const settleTime = timestampFromDate(new Date());
+        const result = { case: "cancelled", value: { reason: request.reason } };
+        done(null, { outcome: { waitId: "fake", state: Wait_State.CANCELLED, settleTime, result } });
+      },
+      markAsked(_call: ServerUnaryCall<MarkAskedRequest, object>, done: sendUnaryData<object>) {
         const code = script.markAsked?.(marks);
         marks += 1;
         if (code === undefined) {
@@ -119,6 +137,27 @@ export async function fakeBroker(t: TestContext, script: Script): Promise<string
     );
   });
   return `127.0.0.1:${port}`;
+}
+
+/** Starts a server that answers each call with `answer`, on the level of HTTP/2. It ends with the test. Gives its address. */
+export async function http2Server(t: TestContext, answer: (stream: ServerHttp2Stream) => void): Promise<string> {
+  const server = createServer();
+  const streams = new Set<ServerHttp2Stream>();
+  server.on("stream", (stream) => {
+    streams.add(stream);
+    stream.on("error", () => {});
+    stream.resume().once("end", () => answer(stream));
+  });
+  t.after(() => {
+    server.close();
+    for (const { session } of streams) {
+      session?.destroy();
+    }
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, "127.0.0.1", resolve);
+  });
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 /** The first event of a stream. */

@@ -4,21 +4,33 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inspect } from "node:util";
 
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { anyPack, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { Metadata, status } from "@grpc/grpc-js";
-import { resolveRequest } from "../src/answer.js";
+import { Answered, resolveRequest } from "../src/answer.js";
 import { bound, jittered } from "../src/backoff.js";
+import { encode } from "../src/encode.js";
 import { isPassing, ProtocolError, Refused, type StatusCode } from "../src/errors.js";
-import { OutcomeSchema, Wait_State, type Outcome as WireOutcome } from "../src/gen/abeyance/v1/wait_pb.js";
+import { letGo } from "../src/follow.js";
+import { ResolveRequestSchema } from "../src/gen/abeyance/v1/resolve_service_pb.js";
+import { DeferredToolResultsSchema } from "../src/gen/abeyance/v1/results_pb.js";
+import {
+  Detached_Reason,
+  DetachedSchema,
+  OutcomeSchema,
+  Wait_State,
+  type Outcome as WireOutcome,
+} from "../src/gen/abeyance/v1/wait_pb.js";
+import { WaitRequestSchema } from "../src/gen/abeyance/v1/wait_service_pb.js";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema, StatusSchema } from "../src/gen/google/rpc/details_pb.js";
 import { refusal } from "../src/grpc.js";
 import { AbeyanceClient, DeferredToolResults, Question } from "../src/index.js";
+import { toJson } from "../src/json.js";
 import { uuidv7, waitRequest } from "../src/options.js";
 import { outcomeFromWire } from "../src/outcome.js";
 import { questionFromWire, questionToWire } from "../src/question.js";
 import { resultsFromWire, resultsToWire } from "../src/results.js";
-import { length, toDuration } from "../src/time.js";
+import { aliveInterval, length, toDuration } from "../src/time.js";
 
 test("delays double up to the cap and are spread over all of their bound", () => {
   const backoff = { baseMs: 250, capMs: 30_000 };
@@ -111,8 +123,11 @@ test("C16: sixty days stay sixty days, and lengths keep what they can", () => {
   for (const ms of [0.001, 1, 999.999, 1000, 366 * 86_400_000]) {
     assert.equal(length(toDuration(ms)), ms);
   }
-  assert.throws(() => toDuration(Number.POSITIVE_INFINITY), RangeError);
-  assert.equal(length(toDuration(-5)), 0);
+  for (const ms of [Number.POSITIVE_INFINITY, Number.NaN, 1e30, -5]) {
+    assert.throws(() => toDuration(ms), RangeError, `${ms}`);
+  }
+  const { seconds, nanos } = toDuration(1999.9999999999);
+  assert.deepEqual([seconds, nanos], [2n, 0]);
 });
 
 test("an answer is exact text, a value or decisions, and never nothing", () => {
@@ -121,7 +136,80 @@ test("an answer is exact text, a value or decisions, and never nothing", () => {
   assert.equal(json({ value: null }), "null");
   assert.equal(json({ value: "5" }), '"5"');
   assert.throws(() => json({ value: undefined }), TypeError);
-  assert.throws(() => json({ value: 1n }), TypeError);
+  assert.throws(() => json({ value: 1n }), /payloadJson/);
+  for (const none of [{}, { payloadJson: 5 }, { results: {} }, { value: 1, payloadJson: "1" }] as never[]) {
+    assert.throws(() => json(none), TypeError);
+    assert.throws(() => new Answered(none), TypeError);
+  }
+});
+
+test("a value is sent whole or not at all", () => {
+  const shared = { a: [null, "x"] };
+  const when = new Date(0);
+  const value = {
+    n: -0.5,
+    shared,
+    again: shared,
+    when,
+    o: new (class Order {
+      id = 1;
+    })(),
+  };
+  assert.equal(toJson(value), JSON.stringify(value));
+  const faults: [unknown, RegExp][] = [
+    [{ limits: [{ amount: Number.NaN }] }, /^overrideArgs\.limits\[0\]\.amount is NaN/],
+    [{ "a b": Number.POSITIVE_INFINITY }, /^overrideArgs\["a b"\] is Infinity/],
+    [{ limit: undefined }, /^overrideArgs\.limit is undefined/],
+    [{ list: [1, undefined] }, /^overrideArgs\.list\[1\] is undefined/],
+    [{ f: () => 1 }, /^overrideArgs\.f is a function/],
+    [{ s: Symbol("s") }, /^overrideArgs\.s is a symbol/],
+    [{ big: 1n }, /^overrideArgs\.big is a bigint.*overrideArgsJson/],
+    [{ m: new Map([[1, 2]]) }, /^overrideArgs\.m is of type Map/],
+    [{ m: new Set([1]) }, /^overrideArgs\.m is of type Set/],
+    [{ m: new Error("e") }, /^overrideArgs\.m is of type Error/],
+    [{ d: new Date(Number.NaN) }, /^overrideArgs\.d is an invalid Date/],
+  ];
+  for (const [args, message] of faults) {
+    const approve = () => new DeferredToolResults().approve("a", args as Record<string, unknown>);
+    assert.throws(approve, (error) => error instanceof TypeError && message.test(error.message), String(message));
+  }
+  for (const bad of [Number.NaN, new Map()]) {
+    assert.throws(() => resolveRequest("t", { value: bad }, {}), TypeError);
+    assert.throws(() => new DeferredToolResults().value("a", bad), TypeError);
+    assert.throws(() => Question.free({ bad }), TypeError);
+  }
+});
+
+test("text that would arrive as another one is not sent", () => {
+  const sent = (key: string) =>
+    encode(WaitRequestSchema, waitRequest("n", { key, labels: { "\u{1F600}": "\u{1F600}" } }));
+  assert.equal(fromBinary(WaitRequestSchema, sent("\u{1F600}")).spec?.key, "\u{1F600}");
+  assert.throws(
+    () => sent("k\ud800"),
+    (error) => error instanceof TypeError && /^spec\.key holds/.test(error.message),
+  );
+  for (const answer of [
+    { payloadJson: '"\udc00"' },
+    { results: new DeferredToolResults().approve("a\ud800") },
+    { results: new DeferredToolResults().deny("a", "\ud800") },
+  ]) {
+    assert.throws(() => encode(ResolveRequestSchema, resolveRequest("t", answer, {})), TypeError);
+  }
+  for (const options of [{ key: "" }, { requestId: "" }]) {
+    assert.throws(() => waitRequest("n", options), TypeError);
+  }
+});
+
+test("only the end of a stream that lived is one that was planned, and a stream's period is one that a timer can keep", () => {
+  const end = (reason: Detached_Reason, livedMs: number) => letGo(create(DetachedSchema, { reason }), livedMs).planned;
+  assert.deepEqual(
+    [end(Detached_Reason.LIFETIME, 5000), end(Detached_Reason.LIFETIME, 4999), end(Detached_Reason.DRAIN, 5000)],
+    [true, false, false],
+  );
+  const period = (ms: number) => aliveInterval(toDuration(ms), 25_000);
+  assert.deepEqual([period(0), period(1), period(1000), period(3e12)], [25_000, 10, 1000, 3_600_000]);
+  const negative = { ...toDuration(0), seconds: -5n };
+  assert.deepEqual([aliveInterval(negative, 25_000), aliveInterval(undefined, 7)], [25_000, 7]);
 });
 
 test("questions and decisions survive the wire", () => {
@@ -152,7 +240,9 @@ test("questions and decisions survive the wire", () => {
     .result("j", { kind: "other" });
   results.metadataJson.set("a", "{}");
   results.answeredBy.set("c", "alice");
-  assert.deepEqual(resultsFromWire(resultsToWire(results)), results);
+  results.approve("__proto__").value("__proto__", 1).metadataJson.set("__proto__", "{}");
+  const bytes = encode(DeferredToolResultsSchema, resultsToWire(results));
+  assert.deepEqual(resultsFromWire(fromBinary(DeferredToolResultsSchema, bytes)), results);
   assert.deepEqual(
     ["a", "b", "c", "d", "e", "z"].map((id) => results.isApproved(id)),
     [true, true, false, false, false, false],

@@ -45,3 +45,11 @@ test("the README's ten lines run after npm install of a fresh copy", async (t) =
   assert.deepEqual(await ended, [0, null]);
   assert.equal(printed.at(-1), '{ approved: true } {"approved": true}');
 });
+
+test("what is packed carries its licence", async () => {
+  const args = ["pack", "--dry-run", "--json", "--ignore-scripts"];
+  const { stdout } = await promisify(execFile)("npm", args, { cwd: PACKAGE });
+  const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }];
+  assert.ok(files.some(({ path }) => path === "LICENSE"));
+  assert.deepEqual(await readFile(join(PACKAGE, "LICENSE")), await readFile(join(PACKAGE, "../../LICENSE")));
+});
