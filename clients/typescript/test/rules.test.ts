@@ -168,7 +168,9 @@ test("a wait without a key is withdrawn when its client is closed", async (t) =>
   assert.ok((await waiting) instanceof Stopped);
 });
 
-test("a wait without a key is withdrawn when its open is not answered, and when it is refused later", async (t) => {
+test("a wait without a key is withdrawn when its open is not answered, and when it is refused later", {
+  timeout: 20_000,
+}, async (t) => {
   const ids = new Set<string>();
   const calls: string[] = [];
   let tell = () => {};
