@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -13,15 +14,16 @@ import pytest
 from pydantic_ai import Agent, CancellationToken, RunContext
 from pydantic_ai.capabilities import RequestInput as LibraryRequestInput
 from pydantic_ai.exceptions import RunCancelled, RunTimedOut, UserError
-from pydantic_ai.external_events import external_event_scope
+from pydantic_ai.external_events import external_event_scope, wait_for_external_event
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.output import NativeOutput, ToolOutput
 from pydantic_ai.tools import DeferredToolRequests
 
-from abeyance import AbeyanceClient, State
+from abeyance import AbeyanceClient, Outcome, ProtocolError, State
 from abeyance.pydantic_ai import AbeyanceWaiter, RequestInput
-from abeyance.pydantic_ai._keys import calls_digest
+from abeyance.pydantic_ai._keys import calls_digest, calls_key, external_key
+from abeyance.pydantic_ai._outcome import payload
 from abeyance.pydantic_ai._output_types import may_leave_pending
 
 from .broker import Broker
@@ -113,6 +115,71 @@ async def test_two_runs_of_one_agent_wait_side_by_side(client: AbeyanceClient, c
     assert not one.done()
     await client.resolve(token, {"approvals": {"call_1": True}})
     assert json.loads(await one) == ["refunded 0"]
+
+
+# Waits that are open at once
+
+
+def handing_to(sent: asyncio.Queue[str]) -> Callable[[str], Any]:
+    async def ask(token: str) -> None:
+        await sent.put(token)
+
+    return ask
+
+
+async def test_with_a_key_two_waits_of_one_name_are_not_open_at_once(client: AbeyanceClient) -> None:
+    """Only their order would tell them apart, and a run that comes again may come to them in another."""
+    sent: asyncio.Queue[str] = asyncio.Queue()
+    with external_event_scope(AbeyanceWaiter(client, key="run-1")):
+        first = asyncio.create_task(wait_for_external_event("approve", ask=handing_to(sent)))
+        token = await asyncio.wait_for(sent.get(), 20)
+        with pytest.raises(UserError, match="name of its own"):
+            await wait_for_external_event("approve", ask=handing_to(sent))
+        other = asyncio.create_task(wait_for_external_event("review", ask=handing_to(sent)))
+        await client.resolve(await asyncio.wait_for(sent.get(), 20), "reviewed")
+        await client.resolve(token, "approved")
+        assert (await first, await other) == ("approved", "reviewed")
+        # One after the other they are told apart: the one that was refused has taken no number.
+        second = asyncio.create_task(wait_for_external_event("approve", ask=handing_to(sent)))
+        token = await asyncio.wait_for(sent.get(), 20)
+        assert (await client.describe(token)).key == "run-1/approve/1"
+        second.cancel()
+        await asyncio.wait({second})
+        # A wait that was left is not in the way.
+        third = asyncio.create_task(wait_for_external_event("approve", ask=handing_to(sent)))
+        await client.resolve(await asyncio.wait_for(sent.get(), 20), "again")
+        assert await third == "again"
+
+
+async def test_without_a_key_waits_of_one_name_are_open_at_once(client: AbeyanceClient) -> None:
+    sent: asyncio.Queue[str] = asyncio.Queue()
+    with external_event_scope(AbeyanceWaiter(client)):
+        first = asyncio.create_task(wait_for_external_event("approve", ask=handing_to(sent)))
+        token = await asyncio.wait_for(sent.get(), 20)
+        second = asyncio.create_task(wait_for_external_event("approve", ask=handing_to(sent)))
+        await client.resolve(await asyncio.wait_for(sent.get(), 20), 2)
+        await client.resolve(token, 1)
+        assert (await first, await second) == (1, 2)
+
+
+@pytest.mark.parametrize("key", [None, "run-1"])
+async def test_agents_beside_each_other_whose_calls_are_equal_never_share_a_decision(client: AbeyanceClient, key: str | None) -> None:
+    """Models that number their calls afresh in each run make equal ids."""
+    inbox = Inbox()
+    agent = refunds(["call_1"], RequestInput(inbox))
+    waiter = AbeyanceWaiter(client, key=key)
+    first = start(waiter, agent)
+    token = await inbox.token()
+    second = start(waiter, agent)
+    if key:
+        with pytest.raises(UserError, match="one decision would count for both"):
+            await second
+        # What the error says to do.
+        second = start(AbeyanceWaiter(client, key=f"{key}/tool-call-2"), agent)
+    await client.deny(await inbox.token(), "call_1", "Not this one.")
+    await client.approve(token, "call_1")
+    assert json.loads(await first) == ["refunded 0"]
+    assert json.loads(await second) == ["Not this one."]
 
 
 # Runs that end early
@@ -282,6 +349,39 @@ def test_the_digest_of_calls() -> None:
         requests_json(("a", "t", {"x": "\ud800"}), ("b", "t", None)),
     ]
     assert len({one, *map(calls_digest, others)}) == 1 + len(others)
+    # Its key is met again, and the broker refuses it: see the docstring.
+    assert calls_digest(requests_json(("a", "t", {}))) == calls_digest(requests_json(("a", "t", {}), section="calls"))
+
+
+def test_every_part_of_a_key_counts_and_none_runs_into_the_next() -> None:
+    keys = [
+        external_key("a", "b/c", 0),
+        external_key("a/b", "c", 0),
+        external_key("a%2Fb", "c", 0),
+        external_key("a", "b", 0),
+        external_key("a", "b", 1),
+        external_key("a", "b/1", 2),
+        calls_key("a", "b", 1, "2"),
+        external_key("x" * 600, "b", 0),
+        external_key("x" * 601, "b", 0),
+        calls_key("x" * 600, "b", 0, "0"),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert all(len(key) <= 512 for key in keys)
+    assert external_key("order-7 é", "approve", 0) == "order-7 é/approve/0"
+
+
+def test_a_key_is_a_text_that_says_something() -> None:
+    with pytest.raises(ValueError, match="must not be empty"):
+        AbeyanceWaiter(key="")
+    with pytest.raises(TypeError, match="key must be a str, not UUID"):
+        AbeyanceWaiter(key=uuid4())  # type: ignore[arg-type]
+
+
+def test_an_answer_that_is_missing_is_not_null() -> None:
+    with pytest.raises(ProtocolError, match="carries no answer"):
+        payload(Outcome("wait-1", State.RESOLVED, datetime.now(UTC)))
+    assert payload(Outcome("wait-1", State.RESOLVED, datetime.now(UTC), payload_json="null")) is None
 
 
 @pytest.mark.parametrize(

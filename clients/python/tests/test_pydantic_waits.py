@@ -162,6 +162,17 @@ async def test_it_refuses_calls_that_nobody_can_be_shown(client: AbeyanceClient)
     assert inbox.asked == 0
 
 
+@pytest.mark.parametrize("number", ["Infinity", "-Infinity", "NaN"])
+@pytest.mark.parametrize("place", ["args", "metadata"])
+async def test_it_refuses_numbers_that_would_be_shown_as_null(client: AbeyanceClient, place: str, number: str) -> None:
+    inbox = Inbox()
+    call = {"tool_name": "pay", "args": {"amount": [5, float(number)]} if place == "args" else {}, "tool_call_id": "call_1"}
+    step = Step({"approvals": [call], "metadata": {"call_1": {"limit": float(number)}} if place == "metadata" else {}})
+    with pytest.raises(UserError, match=f"have no JSON form: {number} is no JSON"):
+        await start(AbeyanceWaiter(client), step.agent(RequestInput(inbox)))
+    assert inbox.asked == 0
+
+
 # Answers of the ask itself
 
 

@@ -19,13 +19,12 @@ def payload(outcome: Outcome) -> Any:
 
     Raises:
         ExternalEventError: The wait ended and nothing was decided. Its text is the reason.
+        ProtocolError: The wait is resolved, and its outcome carries no answer.
     """
-    if outcome.payload_json is not None:
-        return json.loads(outcome.payload_json)
-    results = None if outcome.results_json is None else json.loads(outcome.results_json)
     # Answered: also if the answer leaves every call pending.
     if outcome.state.name == "RESOLVED":
-        return results
+        return outcome.value
+    results = None if outcome.results_json is None else json.loads(outcome.results_json)
     reason = outcome.reason or ""
     if results is not None and _anything_decided(results, reason):
         return results

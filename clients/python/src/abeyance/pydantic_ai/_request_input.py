@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 from pydantic_ai.capabilities import RequestInput as LibraryRequestInput
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.tools import AgentDepsT, DeferredToolRequests, DeferredToolResults, RunContext
@@ -15,7 +16,8 @@ from pydantic_core import PydanticSerializationError
 from ._output_types import may_leave_pending
 from ._question import PendingCalls, offer
 
-_REQUESTS = TypeAdapter(DeferredToolRequests)
+# The library's own settings write NaN and infinities as null. A list of one, since a class alone takes no settings of others.
+_REQUESTS = TypeAdapter(list[DeferredToolRequests], config=ConfigDict(ser_json_inf_nan="constants"))
 
 _Answer = DeferredToolResults | None
 
@@ -90,6 +92,12 @@ class RequestInput(LibraryRequestInput[AgentDepsT]):
 
 def _to_json(requests: DeferredToolRequests) -> str:
     try:
-        return _REQUESTS.dump_json(requests).decode()
-    except PydanticSerializationError as error:
+        text = _REQUESTS.dump_json([requests]).decode()[1:-1]
+        json.loads(text, parse_constant=_refuse)
+    except (PydanticSerializationError, ValueError) as error:
         raise UserError(f"The pending tool calls cannot be shown to anybody, since they have no JSON form: {error}") from error
+    return text
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import nullcontext
 from datetime import timedelta
 from functools import cache
 from typing import Any, TypeVar
@@ -17,9 +17,9 @@ from pydantic_ai.external_events import ExternalEventWaiter
 from abeyance import AbeyanceClient, AskFailed, DeferredJson, Outcome, Ticket, WaitEnded
 
 from ._answer import record
-from ._keys import external_key
+from ._keys import RunKeys
 from ._outcome import payload
-from ._question import PendingCalls, take
+from ._question import take
 
 T = TypeVar("T")
 
@@ -43,6 +43,8 @@ class AbeyanceWaiter(ExternalEventWaiter):
       the calls;
     - for everything else, of which a waiter is told no more: the wait's ordinal, counted for each name from `ordinal`.
 
+    So with a key, waits that would be told apart by their order alone cannot be open at once: the later one raises `UserError`.
+
     It needs asyncio. Inside a Temporal workflow it refuses: use `abeyance.temporal.TemporalWaiter` there.
     """
 
@@ -55,11 +57,11 @@ class AbeyanceWaiter(ExternalEventWaiter):
         labels: Mapping[str, str] | None = None,
         ordinal: int = 0,
     ) -> None:
-        """Nothing connects yet. Raises `ValueError` for what is no address.
+        """Nothing connects yet. Raises `ValueError` for what is no address, and for an empty key.
 
         - `target_or_client`: the broker, as `host:port` or `http://host:port`, or a client for it, which is not closed. All waiters
           of a process that are given the same address share their connections.
-        - `key`: the run's or workflow's own id, unique in the namespace, up to about 200 characters. Default: none.
+        - `key`: the run's or workflow's own id, unique in the namespace, of any length but not empty. Default: none.
         - `namespace`: the namespace of the waits. Default: `default`.
         - `labels`: labels of the waits, to find them by.
         - `ordinal`: how many waits of a name the run has had before: for a run that goes on in the middle, with Pydantic AI's own
@@ -70,10 +72,9 @@ class AbeyanceWaiter(ExternalEventWaiter):
         else:
             self._client = target_or_client
         self._key = key
+        self._keys = None if key is None else RunKeys(key, ordinal)
         self._namespace = namespace
         self._labels = labels
-        self._ordinal = ordinal
-        self._waits: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         return f"AbeyanceWaiter({self._client!r}, key={self._key!r}, namespace={self._namespace!r})"
@@ -88,7 +89,8 @@ class AbeyanceWaiter(ExternalEventWaiter):
 
         Raises:
             ExternalEventError: The wait failed, expired or was cancelled, and nothing was decided.
-            UserError: This is a Temporal workflow; or the broker refused the answer that `ask` returned.
+            UserError: This is a Temporal workflow; or the broker refused the answer that `ask` returned; or the run has a key and
+                another wait of it is open that could not be told apart from this one.
             AbeyanceError: The broker refused the wait, or could not be reached.
             Exception: What `ask` raised. A wait with a key then stays open and not asked, so that running again asks again.
         """
@@ -100,15 +102,16 @@ class AbeyanceWaiter(ExternalEventWaiter):
             if answer is not None:
                 await record(ticket, answer)
 
-        outcome = await _left_in_order(
-            self._outcome(
-                name,
-                ask_and_record,
-                key=self._key_of(name, calls),
-                timeout=timeout,
-                question=None if calls is None else DeferredJson(calls.requests_json, calls.may_leave_pending),
+        with nullcontext() if self._keys is None else self._keys.enter(name, calls) as key:
+            outcome = await _left_in_order(
+                self._outcome(
+                    name,
+                    ask_and_record,
+                    key=key,
+                    timeout=timeout,
+                    question=None if calls is None else DeferredJson(calls.requests_json, calls.may_leave_pending),
+                )
             )
-        )
         return payload(outcome)
 
     async def _outcome(self, name: str, ask: Callable[[Ticket], Awaitable[None]], **options: Any) -> Outcome:
@@ -122,15 +125,6 @@ class AbeyanceWaiter(ExternalEventWaiter):
         else:
             return answer.outcome
         raise error
-
-    def _key_of(self, name: str, calls: PendingCalls | None) -> str | None:
-        if self._key is None:
-            return None
-        if calls is not None:
-            return calls.key(self._key, name)
-        ordinal = self._ordinal + self._waits[name]
-        self._waits[name] += 1
-        return external_key(self._key, name, ordinal)
 
 
 @cache

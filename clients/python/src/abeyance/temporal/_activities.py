@@ -14,7 +14,7 @@ from pydantic_ai.external_events import ExternalEventError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from abeyance import AbeyanceClient, AbeyanceError, DeferredJson, Outcome, Refused, Ticket
+from abeyance import AbeyanceClient, AbeyanceError, DeferredJson, OpenedWait, Outcome, ProtocolError, Refused, Ticket
 from abeyance.pydantic_ai._answer import record
 from abeyance.pydantic_ai._outcome import payload
 
@@ -23,6 +23,7 @@ from ._wire import (
     ATTACH,
     MARK_ASKED,
     OPEN,
+    WITHDRAW,
     AnswerRequest,
     Ended,
     OpenReply,
@@ -51,29 +52,19 @@ class AbeyanceActivities:
     @property
     def all(self) -> Sequence[Callable[..., Any]]:
         """All of them, for `Worker(activities=…)`."""
-        return [self.open, self.mark_asked, self.answer, self.attach]
+        return [self.open, self.mark_asked, self.answer, self.attach, self.withdraw]
 
     @activity.defn(name=OPEN)
     async def open(self, request: OpenRequest) -> OpenReply:
         """Opens the wait, or meets it again by its key."""
-        question = None
-        if request.requests_json is not None:
-            question = DeferredJson(request.requests_json, request.may_leave_pending)
         with _refusals():
-            opened = await self._client.open(
-                request.name,
-                key=request.key,
-                namespace=request.namespace,
-                timeout=None if request.timeout_us is None else timedelta(microseconds=request.timeout_us),
-                question=question,
-                labels=request.labels,
+            opened = await self._open(request)
+            return OpenReply(
+                token=opened.opened.token,
+                wait_id=opened.opened.wait_id,
+                asked=opened.opened.asked,
+                ended=None if opened.outcome is None else _ended(opened.outcome),
             )
-        return OpenReply(
-            token=opened.opened.token,
-            wait_id=opened.opened.wait_id,
-            asked=opened.opened.asked,
-            ended=None if opened.outcome is None else _ended(opened.outcome),
-        )
 
     @activity.defn(name=MARK_ASKED)
     async def mark_asked(self, request: TokenRequest) -> None:
@@ -93,6 +84,31 @@ class AbeyanceActivities:
         with _refusals():
             async with _heartbeats(), await self._client.attach(request.token) as wait:
                 return _ended(await wait.outcome())
+
+    @activity.defn(name=WITHDRAW)
+    async def withdraw(self, request: OpenRequest) -> None:
+        """Cancels a wait that its workflow has left for good. One that has ended stays as it is.
+
+        It goes by the key, not by the token: the workflow may have been cancelled before it was told one. A wait that was never
+        opened is opened first, so that an attempt to open it that is still on its way finds it cancelled.
+        """
+        with _refusals():
+            opened = await self._open(request)
+            if opened.outcome is None:
+                await self._client.cancel(opened.opened.token, "The workflow that waited no longer does.")
+
+    async def _open(self, request: OpenRequest) -> OpenedWait:
+        question = None
+        if request.requests_json is not None:
+            question = DeferredJson(request.requests_json, request.may_leave_pending)
+        return await self._client.open(
+            request.name,
+            key=request.key,
+            namespace=request.namespace,
+            timeout=None if request.timeout_us is None else timedelta(microseconds=request.timeout_us),
+            question=question,
+            labels=request.labels,
+        )
 
 
 def _ended(outcome: Outcome) -> Ended:
@@ -114,7 +130,7 @@ def _refusals() -> Generator[None]:
         raise ApplicationError(
             str(error),
             type=error.reason or type(error).__name__,
-            non_retryable=isinstance(error, Refused) and error.retry_delay is None,
+            non_retryable=isinstance(error, Refused | ProtocolError) and error.retry_delay is None,
         ) from error
 
 

@@ -12,11 +12,12 @@ OPEN = "abeyance_open"
 MARK_ASKED = "abeyance_mark_asked"
 ANSWER = "abeyance_answer"
 ATTACH = "abeyance_attach"
+WITHDRAW = "abeyance_withdraw"
 
 
 @dataclass(frozen=True)
 class OpenRequest:
-    """Which wait to open."""
+    """Which wait to open, or to withdraw."""
 
     name: str
     key: str
