@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -15,13 +15,13 @@ from pydantic_ai.durable_exec.temporal import PydanticAIPlugin
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.external_events import external_event_scope, wait_for_external_event
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import Replayer, Worker
 
-from abeyance import AbeyanceClient, State
+from abeyance import AbeyanceClient, Opened, OpenedWait, Outcome, State, TimeoutSource
 from abeyance.temporal import AbeyanceActivities, TemporalWaiter
-from abeyance.temporal._wire import TokenRequest
+from abeyance.temporal._wire import OPEN, OpenRequest, TokenRequest
 
 from .broker import Broker
 from .engines.process import PATIENCE
@@ -118,6 +118,99 @@ async def test_a_failed_ask_ends_the_run_and_leaves_its_wait_to_be_asked(
         assert await _soon(again.result()) == ["yes"]
 
 
+async def test_a_failed_ask_without_a_key_withdraws_its_wait(messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any) -> None:
+    async with waits():
+        workflow = await start(ask="fails")
+        token = await _soon(messenger.tokens.get())
+        with pytest.raises(WorkflowFailureError) as failure:
+            await _soon(workflow.result())
+        assert "no messenger today" in str(failure.value.cause)
+        assert (await client.describe(token)).state is State.CANCELLED
+
+
+@pytest.mark.parametrize("key", [None, "order-7"])
+async def test_a_workflow_that_is_cancelled_withdraws_a_wait_that_nobody_can_meet_again(
+    messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any, key: str | None
+) -> None:
+    async with waits():
+        workflow = await start(key=key)
+        token = await _soon(messenger.tokens.get())
+        await workflow.cancel()
+        await _soon(_cancelled(workflow))
+        assert (await client.describe(token)).state is (State.PENDING if key else State.CANCELLED)
+        if key:
+            again = await start(key=key)
+            await client.resolve(token, "yes")
+            assert await _soon(again.result()) == ["yes"]
+    await Replayer(workflows=[Waits], plugins=[PydanticAIPlugin()]).replay_workflow(await workflow.fetch_history())
+
+
+async def test_a_workflow_that_is_cancelled_while_it_opens_its_wait_leaves_none_open(
+    messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any
+) -> None:
+    workflow = await start()
+    await _soon(_scheduled(workflow, OPEN))
+    await workflow.cancel()
+    async with waits():
+        await _soon(_cancelled(workflow))
+    assert {wait.state async for wait in client.list()} <= {State.CANCELLED}
+    assert messenger.tokens.empty()
+
+
+async def _cancelled(workflow: WorkflowHandle[Waits, list[Any]]) -> None:
+    with pytest.raises(WorkflowFailureError) as failure:
+        await workflow.result()
+    assert isinstance(failure.value.cause, CancelledError)
+
+
+async def _scheduled(workflow: WorkflowHandle[Waits, list[Any]], name: str) -> None:
+    """Returns once the workflow's history has this activity."""
+    async for event in workflow.fetch_history_events(wait_new_event=True):
+        if event.activity_task_scheduled_event_attributes.activity_type.name == name:
+            return
+
+
+async def test_with_a_key_two_waits_of_one_name_are_not_open_at_once(
+    messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any
+) -> None:
+    async with waits():
+        with pytest.raises(WorkflowFailureError) as failure:
+            await _soon((await start(names=("approve", "approve"), at_once=True, key="order-7")).result())
+        assert "name of its own" in str(failure.value.cause)
+        # Without one nobody meets them again, and a replay comes to them in the same order.
+        workflow = await start(names=("approve", "approve"), at_once=True)
+        tokens = {await _ordinal(client, token): token for token in [await _soon(messenger.tokens.get()) for _ in range(2)]}
+        for ordinal in (1, 0):
+            await client.resolve(tokens[ordinal], ordinal)
+        assert await _soon(workflow.result()) == [0, 1]
+
+
+async def _ordinal(client: AbeyanceClient, token: str) -> int:
+    """Which wait of its run this is, from 0."""
+    return int((await client.describe(token)).key.rsplit("/", 1)[1])
+
+
+async def test_an_answer_that_is_missing_fails_for_good() -> None:
+    """It is never null, and no retry mends it."""
+
+    class Broken:
+        async def open(self, *_: Any, **__: Any) -> OpenedWait:
+            now = datetime.now(UTC)
+            opened = Opened("token", "wait-1", timedelta(1), TimeoutSource.TIMEOUT, now, True, True, False)
+            return OpenedWait(opened, Outcome("wait-1", State.RESOLVED, now))
+
+    activities = AbeyanceActivities()
+    activities._client = Broken()  # type: ignore[assignment]
+    with pytest.raises(ApplicationError, match="carries no answer") as failure:
+        await ActivityEnvironment().run(activities.open, OpenRequest("approve", "order-7"))
+    assert failure.value.non_retryable
+
+
+def test_a_key_is_not_empty() -> None:
+    with pytest.raises(ValueError, match="must not be empty"):
+        TemporalWaiter("")
+
+
 async def test_an_end_without_an_answer_is_told_as_such(messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any) -> None:
     async with waits():
         failed = await start(key="order-7")
@@ -132,7 +225,7 @@ async def test_an_end_without_an_answer_is_told_as_such(messenger: Messenger, cl
 async def test_a_refusal_of_the_broker_fails_the_workflow(messenger: Messenger, client: AbeyanceClient, start: Any, waits: Any) -> None:
     async with waits():
         with pytest.raises(WorkflowFailureError) as failure:
-            await _soon((await start(key="k" * 513)).result())
+            await _soon((await start(names=("n" * 257,))).result())
     assert isinstance(failure.value.cause, ActivityError)
     assert isinstance(failure.value.cause.cause, ApplicationError)
     assert failure.value.cause.cause.type == "INVALID_FIELD"

@@ -29,6 +29,8 @@ class Plan:
     key: str | None = None
     names: tuple[str, ...] = ("approve",)
     """Its waits, one after the other."""
+    at_once: bool = False
+    """Whether they are open at once instead, all through the first waiter."""
     waiters: int = 1
     """How many waiters take turns."""
     timeout_ms: int = 600_000
@@ -82,6 +84,10 @@ class Waits:
         waiters = [TemporalWaiter(plan.key, task_queue=plan.waits, heartbeat_timeout=timedelta(seconds=2)) for _ in range(plan.waiters)]
         timeout = timedelta(milliseconds=plan.timeout_ms)
         answers: list[Any] = []
+        if plan.at_once:
+            with external_event_scope(waiters[0]):
+                waits = [wait_for_external_event(name, ask=_ASKS[plan.ask], timeout=timeout) for name in plan.names]
+                return await asyncio.gather(*waits)
         for name, waiter in zip(plan.names, cycle(waiters), strict=False):
             with external_event_scope(waiter):
                 try:
