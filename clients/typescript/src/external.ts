@@ -141,9 +141,9 @@ async function askAndWait(
   }
 }
 
-/** Whether an open that failed so may have opened a wait: its answer was lost, or was none. */
+/** Whether an open that failed so may have opened a wait: its answer was lost or was none, or it was not the broker that refused. */
 function mayHaveOpened(error: unknown): boolean {
-  return error instanceof AbeyanceError && !(error instanceof Refused);
+  return error instanceof AbeyanceError && !(error instanceof Refused && error.reason !== undefined);
 }
 
 /** Asks, unless the wait was asked before or is settled. Done when the ask is recorded, or when the outcome has arrived. */

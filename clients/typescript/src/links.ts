@@ -6,6 +6,7 @@ import { address, channelOptions, type FullSettings } from "./settings.js";
 export class Link {
   readonly #make: () => Client;
   #client: Client;
+  #closed = false;
   /** Until when no stream that was cut begins again, by `performance.now()`, since the server asked for restraint. */
   restUntil = 0;
 
@@ -20,16 +21,17 @@ export class Link {
 
   /**
    * Takes a new connection in place of a dead one. Many calls find out at once that one is dead: only the first of them gets anything done
-   * here.
+   * here, and none once it is closed.
    */
   renew(dead: Client): void {
-    if (dead === this.#client) {
+    if (dead === this.#client && !this.#closed) {
       this.#client = this.#make();
       dead.close();
     }
   }
 
   close(): void {
+    this.#closed = true;
     this.#client.close();
   }
 }
