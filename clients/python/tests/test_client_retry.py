@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import re
 import time
+from typing import Any
 
 import grpc
 import pytest
 
 from abeyance import Backoff, Settings, Unavailable
 from abeyance._absence import Absence
-from abeyance._retry import Rest, Restraint, Tries
+from abeyance._retry import Rest, Restraint, Tries, within
 from abeyance.errors import Refusal
 
 LOST = Refusal(grpc.StatusCode.UNAVAILABLE, "lost")
@@ -90,6 +92,38 @@ async def test_the_last_try_is_made_when_patience_ends() -> None:
     )
     # What happened along the way is no second traceback.
     assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("value", [-1, 86401, float("inf"), float("nan"), "5"])
+@pytest.mark.parametrize("name", ["attempt_timeout", "patience", "keepalive_time", "keepalive_timeout"])
+def test_settings_are_times(name: str, value: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match=name):
+        Settings(**{name: value})
+    with pytest.raises((ValueError, TypeError), match="cap"):
+        Backoff(cap=value)
+    assert Settings(patience=0).patience == 0
+
+
+async def test_an_error_in_the_moment_of_a_cancellation_is_seen() -> None:
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: complaints.append(about["message"]))
+
+    async def breaks(task: asyncio.Task[None] | None) -> None:
+        await asyncio.sleep(0.05)
+        assert task is not None
+        task.cancel()
+        raise ConnectionError
+
+    async def steps() -> None:
+        await within(5, breaks(asyncio.current_task()), "silence")
+
+    task = asyncio.create_task(steps())
+    await asyncio.wait({task})
+    assert task.cancelled()
+    # Whatever was not seen is complained of when it is collected.
+    del task
+    gc.collect()
+    assert complaints == []
 
 
 @pytest.mark.parametrize("window", [(0.0, 1.0), (2.0, 1.0), (3000.0, 3601.0)])

@@ -5,10 +5,20 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+from ._check import seconds
+
 __all__ = ["Backoff", "Settings"]
 
 LONGEST_WINDOW = 3600.0
 """No timer is ever longer than this, in seconds: some stacks between client and broker cannot count further."""
+_LONGEST = 86400.0
+"""The longest time that makes sense here, in seconds."""
+
+
+def _check(name: str, value: float, *, zero: bool = False) -> None:
+    seconds(name, value)
+    if not (value >= 0 if zero else value > 0) or value > _LONGEST:
+        raise ValueError(f"{name} must be positive{', or zero,' if zero else ''} and at most {_LONGEST:g} s, and is {value!r}")
 
 
 @dataclass(frozen=True)
@@ -23,6 +33,10 @@ class Backoff:
     cap: float = 30.0
     """The bound of every delay, in seconds."""
 
+    def __post_init__(self) -> None:
+        _check("base", self.base)
+        _check("cap", self.cap)
+
     def bound(self, attempt: int) -> float:
         """What the delay before try number `attempt` stays below, in seconds."""
         # Beyond 2**31 any sane base is above any sane cap, and a float would overflow some day.
@@ -35,7 +49,8 @@ class Backoff:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a client connects and how patient it is. Every value has a default that fits most; all times are in seconds."""
+    """How a client connects and how patient it is. Every value has a default that fits most; all times are in seconds, and a day at most:
+    anything else raises `ValueError`."""
 
     attempt_timeout: float = 15.0
     """How long one try of a call may take, and how long a stream may take to its first event, before it is given up and tried
@@ -55,8 +70,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         least, most = self.window
-        times = (self.attempt_timeout, self.keepalive_time, self.keepalive_timeout, least, self.backoff.base, self.backoff.cap)
-        if not (all(time > 0 for time in times) and self.patience >= 0):
-            raise ValueError("times must be positive; patience may be zero")
+        for name in ("attempt_timeout", "keepalive_time", "keepalive_timeout"):
+            _check(name, getattr(self, name))
+        for name, bound in (("the beginning of window", least), ("the end of window", most)):
+            _check(name, bound)
+        _check("patience", self.patience, zero=True)
         if not least <= most <= LONGEST_WINDOW:
             raise ValueError(f"a window is at most {LONGEST_WINDOW:g} s, and its bounds come in order")
