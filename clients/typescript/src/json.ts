@@ -2,18 +2,20 @@
  * JSON text of a value, which says all of it: what JSON would silently leave out or turn into `null` or `{}` is a `TypeError` that names the
  * place. Arguments that lost a limit on the way would be other arguments.
  */
-export function toJson(value: unknown, name = "the value"): string {
+export function toJson(value: unknown, name = "value"): string {
   // Where each object is. `JSON.stringify` goes down into an object right after it was met.
   const places = new Map<unknown, string>();
   return JSON.stringify(value, function (this: Record<string, unknown>, key: string, met: unknown) {
-    const holder = places.get(this);
-    const place = holder === undefined ? name : `${holder}${step(this, key)}`;
+    const place = () => {
+      const holder = places.get(this);
+      return holder === undefined ? name : `${holder}${step(this, key)}`;
+    };
     const fault = faultOf(met, this[key]);
     if (fault !== undefined) {
-      throw new TypeError(`${place} is ${fault}`);
+      throw new TypeError(`${place()} is ${fault}`);
     }
     if (typeof met === "object" && met !== null) {
-      places.set(met, place);
+      places.set(met, place());
     }
     return met;
   });

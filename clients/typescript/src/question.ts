@@ -106,8 +106,8 @@ export const Question = {
       kind: "form",
       message: form.message ?? "",
       ...defined({
-        payloadJson: form.payload === undefined ? undefined : toJson(form.payload),
-        responseSchemaJson: form.schema === undefined ? undefined : toJson(form.schema),
+        payloadJson: form.payload === undefined ? undefined : toJson(form.payload, "payload"),
+        responseSchemaJson: form.schema === undefined ? undefined : toJson(form.schema, "schema"),
       }),
     };
   },
@@ -116,7 +116,7 @@ export const Question = {
 function toolCall({ args, argsJson, description, ...call }: NewToolCall): ToolCall {
   return {
     ...call,
-    argsJson: args === undefined ? (argsJson ?? "null") : toJson(args),
+    argsJson: args === undefined ? (argsJson ?? "null") : toJson(args, "args"),
     description: description ?? "",
   };
 }

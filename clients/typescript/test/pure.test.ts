@@ -177,6 +177,8 @@ test("a value is sent whole or not at all", () => {
     assert.throws(() => resolveRequest("t", { value: bad }, {}), TypeError);
     assert.throws(() => new DeferredToolResults().value("a", bad), TypeError);
     assert.throws(() => Question.free({ bad }), TypeError);
+    const call = { toolCallId: "a", toolName: "t", kind: "approval", args: { bad } } as const;
+    assert.throws(() => Question.toolCalls([call]), /^TypeError: args\.bad is /);
   }
 });
 
