@@ -162,8 +162,16 @@ async def test_an_odd_interval_of_signs_of_life_harms_nothing(seconds: int) -> N
     odd = opened()
     odd.opened.alive_interval.Clear()
     odd.opened.alive_interval.seconds = seconds
-    async with serving(FakeBroker(playing(odd, resolved()))) as fake, AbeyanceClient(fake.target, settings=QUICK) as client:
-        assert (await (await client.attach(TOKEN)).outcome()).value is True
+
+    async def script(request: Any, context: Context) -> Events:
+        yield odd
+        await asyncio.sleep(0.2)
+        yield resolved()
+
+    async with serving(FakeBroker(script)) as fake, AbeyanceClient(fake.target, settings=QUICK) as client:
+        wait = await client.attach(TOKEN)
+        assert (await asyncio.wait_for(wait.outcome(), 10)).value is True
+        assert wait.reattached == 0
 
 
 async def test_the_end_of_a_window_leaves_the_connection_to_the_others() -> None:

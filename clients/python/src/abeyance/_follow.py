@@ -142,8 +142,8 @@ class Streams:
                     raise lost("the stream ended without an outcome")
                 kind = event.WhichOneof("event")
                 if kind == "opened":
-                    interval = _convert.seconds(event.opened.alive_interval) or _ALIVE_INTERVAL
-                    interval = min(max(interval, _SHORTEST_ALIVE), _LONGEST_ALIVE)
+                    interval = _convert.seconds(event.opened.alive_interval)
+                    interval = min(max(interval, _SHORTEST_ALIVE), _LONGEST_ALIVE) if interval > 0 else _ALIVE_INTERVAL
                     stream = Stream(call, line, _convert.opened(event.opened), interval, deadline)
                     begun = True
                     self._absence.over()
