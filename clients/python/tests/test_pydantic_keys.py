@@ -134,7 +134,7 @@ async def test_with_a_key_two_waits_of_one_name_are_not_open_at_once(client: Abe
         first = asyncio.create_task(wait_for_external_event("approve", ask=handing_to(sent)))
         token = await asyncio.wait_for(sent.get(), 20)
         with pytest.raises(UserError, match="name of its own"):
-            await wait_for_external_event("approve", ask=handing_to(sent))
+            await asyncio.wait_for(wait_for_external_event("approve", ask=handing_to(sent)), 20)
         other = asyncio.create_task(wait_for_external_event("review", ask=handing_to(sent)))
         await client.resolve(await asyncio.wait_for(sent.get(), 20), "reviewed")
         await client.resolve(token, "approved")
