@@ -95,7 +95,8 @@ async def wait_asking(client: AbeyanceClient, spec: v1.WaitSpec, ask: AskFunctio
     attached: Wait | None = None
     try:
         attached = await client._follow(request)
-        # From here on closing the client withdraws it.
+        # From here on closing the client withdraws it. It may have been closed and begun anew meanwhile.
+        lines = client._channels.here()
         lines.unkeyed.add(attached.token)
         return await _unkeyed(client, attached, ask)
     except asyncio.CancelledError:
