@@ -27,7 +27,7 @@ async fn a_wrong_command_line_exits_64_and_shows_no_argument_that_may_be_a_token
         &["show", "SECRET"],
         &["list", "--state", "lost"],
         &["list", "--server", "https://127.0.0.1:1"],
-        &["list", "--server", "127.0.0.1:1"],
+        &["list", "--server", "127.0.0.1"],
         &["serve", "--listen", "nowhere"],
     ] {
         let ran = run(bare(arguments)).await;
@@ -47,6 +47,15 @@ async fn a_wrong_command_line_exits_64_and_shows_no_argument_that_may_be_a_token
         assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{arguments:?}");
         assert!(ran.stdout.contains("abeyance"), "{arguments:?}");
     }
+}
+
+#[tokio::test]
+async fn a_broker_is_named_as_it_names_itself() {
+    let broker = Broker::start().await;
+    let url = broker.url();
+    let address = url.strip_prefix("http://").expect("a URL");
+    let ran = run(bare(&["list", "--server", address])).await;
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
 }
 
 #[tokio::test]
