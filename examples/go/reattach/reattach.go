@@ -19,6 +19,8 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -163,12 +165,19 @@ type Client struct {
 	// Log takes the client's log lines. Nil: [slog.Default]. Set it before the first call.
 	Log *slog.Logger
 
+	target                string
+	away                  atomic.Bool // It was said that the broker cannot be reached.
 	waits, calls, streams line
 }
 
-// NewClient makes a client for the broker at target, host:port. It connects when the first call needs it. Options come after the
-// client's own, so they can replace them, for example the credentials: without any the connection is plain text.
+// NewClient makes a client for the broker at target: host:port, http://host:port, or a target of grpc-go such as dns:///name:port. It
+// connects when the first call needs it. Options come after the client's own, so they can replace them, for example the credentials:
+// without any the connection is plain text.
 func NewClient(target string, options ...grpc.DialOption) (*Client, error) {
+	target, err := address(target)
+	if err != nil {
+		return nil, err
+	}
 	options = append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		// Servers punish pings that come more often than every five minutes, or without a call.
@@ -187,13 +196,26 @@ func NewClient(target string, options ...grpc.DialOption) (*Client, error) {
 		}),
 	}, options...)
 	dial := func() (*grpc.ClientConn, error) { return grpc.NewClient(target, options...) }
-	c := &Client{waits: line{dial: dial}, calls: line{dial: dial}, streams: line{dial: dial}}
+	c := &Client{target: target, waits: line{dial: dial}, calls: line{dial: dial}, streams: line{dial: dial}}
 	conn, err := c.calls.take()
 	if err != nil {
 		return nil, err
 	}
 	c.calls.give(conn)
 	return c, nil
+}
+
+// address checks where a broker is, before anything waits for it in vain.
+func address(target string) (string, error) {
+	plain := strings.TrimSuffix(strings.TrimPrefix(target, "http://"), "/")
+	if strings.Contains(plain, ":/") && !strings.HasPrefix(plain, "https:") {
+		return target, nil
+	}
+	host, port, err := net.SplitHostPort(plain)
+	if number, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || host == "" || number == 0 {
+		return "", fmt.Errorf("reattach: %q is no address of a broker; host:port or http://host:port is expected", target)
+	}
+	return plain, nil
 }
 
 // Close ends all connections. Waits that are followed end with [ErrClosed]; in the broker they stay as they are.
@@ -256,6 +278,7 @@ func (c *Client) patiently(ctx context.Context, l *line, patience time.Duration,
 	for {
 		err := try()
 		if err == nil {
+			c.away.Store(false)
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -267,7 +290,11 @@ func (c *Client) patiently(ctx context.Context, l *line, patience time.Duration,
 		}
 		left := patience - time.Since(begun)
 		if left <= 0 {
-			return fmt.Errorf("the broker cannot be reached: %w", refusal)
+			took := time.Since(begun).Round(time.Second)
+			return fmt.Errorf("the broker at %s cannot be reached (tried for %v; is it running?): %w", c.target, took, refusal)
+		}
+		if scolds, _ := refusal.scolds(); !scolds && c.away.CompareAndSwap(false, true) {
+			c.log().Warn("the broker cannot be reached; trying again", "broker", c.target, "cause", refusal.Error())
 		}
 		// The last try is made when patience ends, not given up because its delay would be longer.
 		if err := sleep(ctx, min(c.delay(l, refusal, &n), left)); err != nil {

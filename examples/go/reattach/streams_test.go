@@ -584,3 +584,18 @@ func detached(reason v1.Detached_Reason, delay time.Duration) *v1.WaitEvent {
 		Detached: &v1.Detached{Reason: reason, RetryDelay: durationpb.New(delay)},
 	}}
 }
+
+func TestAnAddressIsCheckedBeforeAnythingWaitsForIt(t *testing.T) {
+	for _, good := range []string{"127.0.0.1:2239", "localhost:1", "[::1]:1", "http://127.0.0.1:2239", "http://a:1/", "dns:///a:1", "unix:///a"} {
+		client, err := NewClient(good)
+		if err != nil {
+			t.Fatalf("%s: %v", good, err)
+		}
+		client.Close()
+	}
+	for _, bad := range []string{"", "localhost", ":2239", "a:99999", "a:0", "a:b", "https://a:1", "http://a", "http://a:1/b"} {
+		if _, err := NewClient(bad); err == nil {
+			t.Fatalf("%q was taken", bad)
+		}
+	}
+}

@@ -93,6 +93,7 @@ public final class Waits implements AutoCloseable {
     private final ScheduledThreadPoolExecutor timers;
     private final ExecutorService asks;
     private final AtomicLong scoldedAt = new AtomicLong();
+    private final AtomicLong absentAt = new AtomicLong();
     private volatile boolean closed;
 
     /**
@@ -116,12 +117,31 @@ public final class Waits implements AutoCloseable {
         }
     }
 
-    /**
-     * The bearer credential of one wait. Whoever holds it can answer, so no log shows it.
-     *
-     * @param expose its text, to hand on to whoever may answer
-     */
-    public record Token(String expose) {
+    /** The bearer credential of one wait. Whoever holds it can answer, so no log shows it. */
+    public static final class Token {
+        // Not a record, and transient: what writes objects as JSON would show it.
+        private final transient String text;
+
+        /** Takes a token that was handed on. */
+        public Token(String text) {
+            this.text = text;
+        }
+
+        /** Its text, to hand on to whoever may answer. */
+        public String expose() {
+            return text;
+        }
+
+        @Override
+        public boolean equals(Object other) {
+            return other instanceof Token token && token.text.equals(text);
+        }
+
+        @Override
+        public int hashCode() {
+            return text.hashCode();
+        }
+
         @Override
         public String toString() {
             return "Token(hidden)";
@@ -747,13 +767,29 @@ public final class Waits implements AutoCloseable {
             } else if (openedAt != 0 && since(openedAt).compareTo(HEALTHY) >= 0) {
                 tries = 0;
             }
+            boolean isFirst = tries == 0;
             Duration delay = jitter(tries++).plus(cut.askedFor());
             if (patience == null) {
                 return Optional.of(delay);
             }
+            if (isFirst) {
+                tellOfAbsence(cut);
+            }
             Duration left = patience.minus(since(begun));
             // The last try is made when patience ends, not given up because its delay would be longer.
             return left.isNegative() || left.isZero() ? Optional.empty() : Optional.of(least(delay, left));
+        }
+
+        /** Once in a minute: whoever waits for a call would otherwise see nothing until its patience ends. */
+        private void tellOfAbsence(AbeyanceException cut) {
+            long last = absentAt.get();
+            long now = System.nanoTime();
+            if ((last == 0 || now - last > Duration.ofMinutes(1).toNanos()) && absentAt.compareAndSet(last, now)) {
+                LOG.log(
+                        System.Logger.Level.WARNING,
+                        "the broker cannot be reached (is it running?); trying again: {0}",
+                        cut.getMessage());
+            }
         }
 
         /** Once, not for each of a thousand waits; but again for trouble that is another. */
