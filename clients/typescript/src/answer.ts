@@ -2,6 +2,7 @@ import { create } from "@bufbuild/protobuf";
 
 import { type ResolveRequest, ResolveRequestSchema } from "./gen/abeyance/v1/resolve_service_pb.js";
 import { toJson } from "./json.js";
+import { checkNames, type Names } from "./keys.js";
 import { DeferredToolResults, resultsToWire } from "./results.js";
 
 /** An answer to a wait: a value, JSON text that is delivered byte for byte, or decisions on tool calls. */
@@ -83,8 +84,25 @@ function toArm(answer: ExactAnswer): ResolveRequest["answer"] {
     : { case: "payloadJson", value: answer.payloadJson };
 }
 
+type KeyOf<T> = T extends unknown ? keyof T : never;
+const ANSWER: Names<Record<KeyOf<Answer> | keyof AnswerOptions, unknown>> = {
+  value: true,
+  payloadJson: true,
+  results: true,
+  partial: true,
+  answeredBy: true,
+  requestId: true,
+};
+
 /** Checks an answer, since JavaScript does not. */
 function exact(answer: Answer): ExactAnswer {
+  if (typeof answer !== "object" || answer === null) {
+    const what = answer === null ? "null" : typeof answer;
+    throw new TypeError(
+      `an answer is an object with value, payloadJson or results, as { value: true }, and is ${what}`,
+    );
+  }
+  checkNames("the answer", answer, ANSWER);
   const { payloadJson, results } = answer as { payloadJson?: unknown; results?: unknown };
   const hasValue = "value" in answer;
   if (Number(hasValue) + Number(payloadJson !== undefined) + Number(results !== undefined) !== 1) {

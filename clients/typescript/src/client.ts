@@ -17,7 +17,8 @@ import {
   WaitService,
 } from "./gen/abeyance/v1/wait_service_pb.js";
 import { type Filter, type ListOptions, list, type WatchEvent, watch } from "./inbox.js";
-import { checkNotEmpty, type OpenOptions, type SignalOption, waitRequest } from "./options.js";
+import { checkNames, type Names } from "./keys.js";
+import { checkNotEmpty, type OpenOptions, type SignalOption, signalOnly, waitRequest } from "./options.js";
 import { type Outcome, type Resolved, unanswered } from "./outcome.js";
 import { type NewToolCall, Question, questionToWire } from "./question.js";
 import { DeferredToolResults } from "./results.js";
@@ -44,18 +45,25 @@ export interface FailOptions extends SignalOption {
   readonly requestId?: string | undefined;
 }
 
+const DENIAL: Names<Omit<DecisionOptions, "overrideArgs">> = { signal: true, answeredBy: true };
+const DECISION: Names<DecisionOptions> = { ...DENIAL, overrideArgs: true };
+const FAILURE: Names<FailOptions> = { signal: true, errorType: true, detailsJson: true, requestId: true };
+const TARGET = { key: true, namespace: true } as const;
+
 /**
  * A client of one broker. It connects when the first call needs it, and keeps three connections: for the streams of waits, for calls, for watches.
  *
  * Every call is safe to repeat, so every call is repeated by itself while the broker cannot be reached, for as long as `Settings.patienceMs`
  * says, with full jitter. A clear refusal is never repeated. Calls reject with an `AbeyanceError`: `Refused`, `Unavailable`, `ProtocolError` or,
- * once the client is closed, `Stopped`.
+ * once the client is closed, `Stopped`. The first try that gets no answer is told as a warning, once until a call succeeds again.
+ *
+ * An option that is not known is a `TypeError`, which names the one that was probably meant.
  */
 export class AbeyanceClient implements AsyncDisposable {
   readonly #core: Core;
 
   /**
-   * @param target The broker, as `host:port` or `http://host:port`. Throws a `TypeError` for anything else.
+   * @param target The broker, as `host:port` or `http://host:port`, with a port of 1 to 65535. Throws a `TypeError` for anything else.
    * @param settings How it connects and how patient it is. Throws a `RangeError` for a time that cannot be one.
    */
   constructor(target = "127.0.0.1:2239", settings: Settings = {}) {
@@ -88,6 +96,7 @@ export class AbeyanceClient implements AsyncDisposable {
     options: SignalOption = {},
   ): Promise<Wait> {
     if (typeof target !== "string") {
+      checkNames("the wait to attach to", target, TARGET);
       checkNotEmpty("key", target.key);
     }
     const request = create(AttachRequestSchema, {
@@ -96,7 +105,7 @@ export class AbeyanceClient implements AsyncDisposable {
           ? { case: "token", value: target }
           : { case: "key", value: { key: target.key, namespace: target.namespace ?? "" } },
     });
-    return attach(this.#core, { attach: request }, options.signal);
+    return attach(this.#core, { attach: request }, signalOnly(options).signal);
   }
 
   /**
@@ -109,7 +118,7 @@ export class AbeyanceClient implements AsyncDisposable {
    */
   async resolve(token: string, answer: Answer & AnswerOptions, options: SignalOption = {}): Promise<Settled> {
     const request = resolveRequest(token, answer, answer);
-    return settledFromWire(await this.#core.call(ResolveService.method.resolve, request, options));
+    return settledFromWire(await this.#core.call(ResolveService.method.resolve, request, signalOnly(options)));
   }
 
   /**
@@ -117,8 +126,10 @@ export class AbeyanceClient implements AsyncDisposable {
    * names who was first. Refused as `resolve`.
    */
   async approve(token: string, toolCallId: string, options: DecisionOptions = {}): Promise<Settled> {
-    const results = new DeferredToolResults().approve(toolCallId, options.overrideArgs);
-    return this.resolve(token, { results, partial: true, answeredBy: options.answeredBy }, options);
+    checkNames("the options", options, DECISION);
+    const { answeredBy, overrideArgs, signal } = options;
+    const results = new DeferredToolResults().approve(toolCallId, overrideArgs);
+    return this.resolve(token, { results, partial: true, answeredBy }, { signal });
   }
 
   /** Keeps one tool from running, likewise; `message` is what the model is told. Default: `The tool call was denied.` */
@@ -128,12 +139,15 @@ export class AbeyanceClient implements AsyncDisposable {
     message?: string,
     options: Omit<DecisionOptions, "overrideArgs"> = {},
   ): Promise<Settled> {
+    checkNames("the options", options, DENIAL);
+    const { answeredBy, signal } = options;
     const results = new DeferredToolResults().deny(toolCallId, message);
-    return this.resolve(token, { results, partial: true, answeredBy: options.answeredBy }, options);
+    return this.resolve(token, { results, partial: true, answeredBy }, { signal });
   }
 
   /** Ends a wait without an answer: the worker gets the reason, as data. `reason` is for people, at most 4096 characters. Refused as `resolve`. */
   async fail(token: string, reason: string, options: FailOptions = {}): Promise<Settled> {
+    checkNames("the options", options, FAILURE);
     const request = create(FailRequestSchema, {
       token,
       reason,
@@ -141,7 +155,7 @@ export class AbeyanceClient implements AsyncDisposable {
       detailsJson: options.detailsJson ?? "",
       requestId: options.requestId ?? "",
     });
-    return settledFromWire(await this.#core.call(ResolveService.method.fail, request, options));
+    return settledFromWire(await this.#core.call(ResolveService.method.fail, request, { signal: options.signal }));
   }
 
   /**
@@ -149,7 +163,7 @@ export class AbeyanceClient implements AsyncDisposable {
    * people, at most 4096 characters. Refused with `TOKEN_UNKNOWN` or `WAIT_PURGED`.
    */
   async cancel(token: string, reason = "", options: SignalOption = {}): Promise<Outcome> {
-    return cancelWait(this.#core, token, reason, { signal: options.signal });
+    return cancelWait(this.#core, token, reason, signalOnly(options));
   }
 
   /**
@@ -157,13 +171,13 @@ export class AbeyanceClient implements AsyncDisposable {
    */
   async describe(token: string, options: SignalOption = {}): Promise<WaitInfo> {
     const request = create(DescribeWaitRequestSchema, { token });
-    return infoFromWire((await this.#core.call(ResolveService.method.describeWait, request, options)).wait);
+    return infoFromWire((await this.#core.call(ResolveService.method.describeWait, request, signalOnly(options))).wait);
   }
 
   /** Shows a wait by its public name, for people's tools. Refused with `WAIT_UNKNOWN`. */
   async get(waitId: string, options: SignalOption = {}): Promise<WaitInfo> {
     const request = create(GetWaitRequestSchema, { waitId });
-    return infoFromWire((await this.#core.call(InboxService.method.getWait, request, options)).wait);
+    return infoFromWire((await this.#core.call(InboxService.method.getWait, request, signalOnly(options))).wait);
   }
 
   /**
@@ -172,7 +186,7 @@ export class AbeyanceClient implements AsyncDisposable {
    */
   async heartbeat(token: string, options: SignalOption = {}): Promise<Date | undefined> {
     const request = create(HeartbeatRequestSchema, { token });
-    const response = await this.#core.call(ResolveService.method.heartbeat, request, options);
+    const response = await this.#core.call(ResolveService.method.heartbeat, request, signalOnly(options));
     return optionalTime(response.heartbeatExpireTime);
   }
 
@@ -182,7 +196,7 @@ export class AbeyanceClient implements AsyncDisposable {
    */
   async markAsked(token: string, options: SignalOption = {}): Promise<Date | undefined> {
     const request = create(MarkAskedRequestSchema, { token });
-    return optionalTime((await this.#core.call(WaitService.method.markAsked, request, options)).askTime);
+    return optionalTime((await this.#core.call(WaitService.method.markAsked, request, signalOnly(options))).askTime);
   }
 
   /**
@@ -191,7 +205,7 @@ export class AbeyanceClient implements AsyncDisposable {
    */
   async setQuestion(token: string, question: Question, options: SignalOption = {}): Promise<void> {
     const request = create(SetQuestionRequestSchema, { token, question: questionToWire(question) });
-    await this.#core.call(WaitService.method.setQuestion, request, options);
+    await this.#core.call(WaitService.method.setQuestion, request, signalOnly(options));
   }
 
   /** Lists waits, newest first, without question and outcome. Calls the broker page by page, as it is read. Refused with `INVALID_FIELD`. */

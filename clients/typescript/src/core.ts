@@ -2,10 +2,10 @@ import type { DescMessage, DescMethodUnary, MessageShape } from "@bufbuild/proto
 
 import { onAbort, sleep } from "./abort.js";
 import { jittered } from "./backoff.js";
-import { isPassing, type Refusal, Refused, Stopped, Unavailable } from "./errors.js";
+import { isPassing, type Refusal, Refused, Stopped, Unavailable, unreached } from "./errors.js";
 import { Cut, unary } from "./grpc.js";
 import { type Link, Links } from "./links.js";
-import { complete, type FullSettings, type Settings } from "./settings.js";
+import { address, complete, type FullSettings, type Settings } from "./settings.js";
 
 /** The longest time that a broker may keep a client from trying again. */
 const LONGEST_RETRY_DELAY_MS = 600_000;
@@ -32,8 +32,10 @@ export interface Repeat {
 
 /** What bounds a repeat. */
 interface RetryLimits {
-  /** How much of the patience is left, in milliseconds. Default: for ever. */
-  readonly leftMs?: number;
+  /** When the first try began, by `performance.now()`. Default: now. */
+  readonly begun?: number;
+  /** For how long to try from then on, in milliseconds. Default: for ever, as for a wait that is attached; nobody is warned then. */
+  readonly patienceMs?: number;
   /** Ends the waiting. */
   readonly signal?: AbortSignal | undefined;
   /** The connection of the stream that was cut. All its streams rest together when the server asks for restraint. */
@@ -60,9 +62,12 @@ export class Core {
   readonly #unfinished = new Set<Promise<unknown>>();
   #closed = false;
   #warned = Number.NEGATIVE_INFINITY;
+  #unreachable = false;
+  readonly #address: string;
 
   constructor(target: string, settings: Settings) {
     this.settings = complete(settings);
+    this.#address = address(target);
     this.links = new Links(target, this.settings);
   }
 
@@ -102,13 +107,14 @@ export class Core {
     const patienceMs = repeat.patienceMs ?? this.settings.patienceMs;
     for (let attempt = 0; ; ) {
       try {
-        return await tryOnce();
+        const result = await tryOnce();
+        this.reached();
+        return result;
       } catch (error) {
         if (!(error instanceof Cut)) {
           throw error;
         }
-        const left = patienceMs - (performance.now() - begun);
-        attempt = await this.retry(error, attempt, { leftMs: left, signal: repeat.signal });
+        attempt = await this.retry(error, attempt, { begun, patienceMs, signal: repeat.signal });
       }
     }
   }
@@ -119,7 +125,9 @@ export class Core {
    */
   async retry(cut: Cut, attempt: number, limits: RetryLimits): Promise<number> {
     const { refusal } = cut;
-    const { leftMs = Number.POSITIVE_INFINITY, signal, link } = limits;
+    const { begun = performance.now(), patienceMs = Number.POSITIVE_INFINITY, signal, link } = limits;
+    const triedMs = performance.now() - begun;
+    const leftMs = patienceMs - triedMs;
     const asked = Math.min(refusal.retryDelayMs ?? 0, LONGEST_RETRY_DELAY_MS);
     if (cut.planned) {
       await sleep(asked, signal);
@@ -129,7 +137,10 @@ export class Core {
       throw new Refused(refusal);
     }
     if (leftMs <= 0) {
-      throw new Unavailable(refusal);
+      throw new Unavailable(refusal, this.#address, triedMs);
+    }
+    if (patienceMs < Number.POSITIVE_INFINITY) {
+      this.#warnOnce(refusal);
     }
     const n = this.#heed(refusal, attempt);
     // The last try is made when patience ends, not given up because its delay would be longer.
@@ -144,6 +155,19 @@ export class Core {
       await sleep(link.restUntil - performance.now(), signal);
     }
     return n + 1;
+  }
+
+  /** A call succeeded: when the broker is gone again, that is worth a warning again. */
+  reached(): void {
+    this.#unreachable = false;
+  }
+
+  /** Says at once that a call does not get through: it may be silent for all of its patience. Restraint has a warning of its own. */
+  #warnOnce(refusal: Refusal): void {
+    if (!this.#unreachable && !isScolding(refusal)) {
+      this.settings.logger.warn(`no answer from the broker at ${this.#address}, trying again: ${unreached(refusal)}`);
+    }
+    this.#unreachable = true;
   }
 
   /** The number of the next try after a stream that began at `begun` was cut. One that was cut for asking too much proves nothing. */

@@ -47,6 +47,13 @@ export function isPassing(refusal: Refusal): boolean {
   return !VERDICTS.has(refusal.code);
 }
 
+/** Why a broker was not reached, for people. */
+export function unreached(refusal: Refusal): string {
+  const said = `${refusal.message} (${refusal.reason ?? refusal.code})`;
+  // Who gives a reason is there.
+  return refusal.reason === undefined ? `${said}; is \`abeyance serve\` running there?` : said;
+}
+
 /** Why a call gave no result. One of {@link Refused}, {@link Unavailable}, {@link ProtocolError} and {@link Stopped}. */
 export class AbeyanceError extends Error {
   static {
@@ -105,8 +112,10 @@ export class Unavailable extends AbeyanceError {
     Unavailable.prototype.name = "Unavailable";
   }
 
-  constructor(refusal: Refusal) {
-    super(`the broker cannot be reached: ${refusal.message} (${refusal.reason ?? refusal.code})`, refusal);
+  /** Made by the client, which tried for `triedMs`. */
+  constructor(refusal: Refusal, address: string, triedMs: number) {
+    const tried = `tried for ${Math.round(triedMs / 100) / 10} s`;
+    super(`the broker cannot be reached at ${address}, ${tried}: ${unreached(refusal)}`, refusal);
   }
 }
 

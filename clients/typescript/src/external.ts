@@ -49,7 +49,10 @@ export class Ticket {
 // biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing is the usual ask
 export type Ask = (ticket: Ticket) => Answered | void | null | Promise<Answered | void | null>;
 
-/** What a run goes on with after its tool calls waited, whatever became of the wait. Acting on it must be idempotent by wait id. */
+/**
+ * What a run goes on with after its tool calls waited, whatever became of the wait. Acting on it must be idempotent by wait id. To keep it, keep
+ * `resultsJson`: `JSON.stringify` writes `results` in the same form, and throws a `TypeError` where it would change a number.
+ */
 export interface ToolResults {
   /** The wait's public name. */
   readonly waitId: string;

@@ -238,7 +238,9 @@ const CALM = "the server ended the connection with ENHANCE_YOUR_CALM";
 /** Reads a status with its details. */
 export function refusal(status: Pick<StatusObject, "code" | "details" | "metadata">): Refusal {
   const code = (Status[status.code] ?? "UNKNOWN") as StatusCode;
-  const message = status.details === CALM_DETAILS ? CALM : status.details || code;
+  // grpc-js ends its words on a connection with a note that is often empty.
+  const said = status.details.replace(/\.? Resolution note: ?$/, "");
+  const message = said === CALM_DETAILS ? CALM : said || code;
   const found: { -readonly [K in keyof Refusal]: Refusal[K] } = localRefusal(code, message);
   const [bytes] = status.metadata.get("grpc-status-details-bin");
   for (const detail of details(bytes)) {

@@ -12,6 +12,7 @@ import {
   type WatchWaitsResponse,
 } from "./gen/abeyance/v1/inbox_service_pb.js";
 import { Cut, type MessageStream, serverStream } from "./grpc.js";
+import { checkNames, type Names } from "./keys.js";
 import type { SignalOption } from "./options.js";
 import { type State, stateToWire } from "./state.js";
 import { aliveInterval, toDuration } from "./time.js";
@@ -62,6 +63,17 @@ export type WatchEvent =
       readonly kind: "synced";
     };
 
+const FILTER: Names<Filter> = {
+  signal: true,
+  namespace: true,
+  states: true,
+  name: true,
+  labels: true,
+  minAgeMs: true,
+  maxAgeMs: true,
+};
+const LIST: Names<ListOptions> = { ...FILTER, pageSize: true };
+
 function filterToWire(filter: Filter): WaitFilter {
   const wire = create(WaitFilterSchema, {
     namespace: filter.namespace ?? "",
@@ -80,6 +92,7 @@ function filterToWire(filter: Filter): WaitFilter {
 
 /** Lists waits, page by page. */
 export async function* list(core: Core, options: ListOptions): AsyncGenerator<WaitInfo, void, undefined> {
+  checkNames("the options", options, LIST);
   const filter = filterToWire(options);
   let pageToken = "";
   do {
@@ -95,6 +108,7 @@ export async function* list(core: Core, options: ListOptions): AsyncGenerator<Wa
 
 /** Follows waits, and begins again by itself after a cut. */
 export async function* watch(core: Core, filter: Filter): AsyncGenerator<WatchEvent, never, undefined> {
+  checkNames("the filter", filter, FILTER);
   const stop = core.stoppable(filter.signal);
   const { signal } = stop;
   const request = create(WatchWaitsRequestSchema, { filter: filterToWire(filter) });
@@ -112,6 +126,7 @@ export async function* watch(core: Core, filter: Filter): AsyncGenerator<WatchEv
       try {
         for await (const event of events(core, stream)) {
           begunOnce = true;
+          core.reached();
           yield event;
         }
       } catch (error) {
@@ -122,8 +137,8 @@ export async function* watch(core: Core, filter: Filter): AsyncGenerator<WatchEv
         if (error.deadConnection) {
           link.renew(client);
         }
-        const leftMs = begunOnce ? Number.POSITIVE_INFINITY : core.settings.patienceMs - (performance.now() - firstTry);
-        attempt = await core.retry(error, core.afterCut(error.refusal, attempt, begun), { leftMs, signal, link });
+        const within = begunOnce ? {} : { begun: firstTry, patienceMs: core.settings.patienceMs };
+        attempt = await core.retry(error, core.afterCut(error.refusal, attempt, begun), { ...within, signal, link });
       } finally {
         stream.cancel();
       }

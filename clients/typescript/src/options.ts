@@ -4,6 +4,7 @@ import { create } from "@bufbuild/protobuf";
 
 import { WaitSpecSchema } from "./gen/abeyance/v1/wait_pb.js";
 import { type WaitRequest, WaitRequestSchema } from "./gen/abeyance/v1/wait_service_pb.js";
+import { checkNames, type Names } from "./keys.js";
 import { type Question, questionToWire } from "./question.js";
 import { toDuration } from "./time.js";
 
@@ -50,8 +51,28 @@ export interface OpenOptions extends SignalOption {
   readonly requestId?: string | undefined;
 }
 
+const SIGNAL: Names<SignalOption> = { signal: true };
+const OPEN: Names<OpenOptions> = {
+  signal: true,
+  key: true,
+  namespace: true,
+  timeoutMs: true,
+  heartbeatTimeoutMs: true,
+  question: true,
+  questionLater: true,
+  labels: true,
+  requestId: true,
+};
+
+/** Checks the options of a call that takes a signal alone, and gives them. */
+export function signalOnly(options: SignalOption): SignalOption {
+  checkNames("the options", options, SIGNAL);
+  return { signal: options.signal };
+}
+
 /** The request for a wait, with an id that makes it safe to repeat. */
 export function waitRequest(name: string, options: OpenOptions): WaitRequest {
+  checkNames("the options", options, OPEN);
   const { timeoutMs, heartbeatTimeoutMs, question } = options;
   checkNotEmpty("key", options.key);
   checkNotEmpty("requestId", options.requestId);

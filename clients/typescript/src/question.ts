@@ -3,6 +3,7 @@ import { create } from "@bufbuild/protobuf";
 import { type DeferredToolCall as WireCall, DeferredToolCall_Kind as WireKind } from "./gen/abeyance/v1/question_pb.js";
 import { QuestionSchema, type Question as WireQuestion } from "./gen/abeyance/v1/wait_pb.js";
 import { defined, filled, given, toJson } from "./json.js";
+import { checkNames, type Names } from "./keys.js";
 
 /**
  * What a wait asks, and so what answers it. The broker checks each answer against it before anything is recorded. Make one with the
@@ -89,11 +90,13 @@ export const Question = {
 
   /** Tool calls that wait for a decision each. `mayLeavePending` is for runs that can go on with calls left undecided; default: false. */
   toolCalls(calls: readonly NewToolCall[], options: { mayLeavePending?: boolean } = {}): Question {
+    checkNames("the options", options, CALLS_OPTIONS);
     return { kind: "toolCalls", calls: calls.map(toolCall), mayLeavePending: options.mayLeavePending ?? false };
   },
 
   /** Tool calls in the JSON form of Pydantic AI, which the broker reads. */
   toolCallsJson(requestsJson: string, options: { mayLeavePending?: boolean } = {}): Question {
+    checkNames("the options", options, CALLS_OPTIONS);
     return { kind: "toolCallsJson", requestsJson, mayLeavePending: options.mayLeavePending ?? false };
   },
 
@@ -102,6 +105,7 @@ export const Question = {
    * check within bounds opens no wait. Nothing is required; without a schema any JSON fits.
    */
   form(form: { message?: string; payload?: unknown; schema?: unknown }): Question {
+    checkNames("the form", form, FORM);
     return {
       kind: "form",
       message: form.message ?? "",
@@ -113,7 +117,25 @@ export const Question = {
   },
 };
 
-function toolCall({ args, argsJson, description, ...call }: NewToolCall): ToolCall {
+const CALL: Names<NewToolCall> = {
+  toolCallId: true,
+  toolName: true,
+  kind: true,
+  args: true,
+  argsJson: true,
+  metadataJson: true,
+  description: true,
+};
+const CALLS_OPTIONS = { mayLeavePending: true } as const;
+const FORM = { message: true, payload: true, schema: true } as const;
+
+function toolCall(given: NewToolCall): ToolCall {
+  checkNames("a tool call", given, CALL);
+  const { args, argsJson, description, ...call } = given;
+  if (!Object.hasOwn(TO_WIRE_KIND, call.kind)) {
+    const of = `kind of tool call ${JSON.stringify(call.toolCallId)}`;
+    throw new TypeError(`${of}: ${JSON.stringify(call.kind)} is not known; there are approval, external and question`);
+  }
   return {
     ...call,
     argsJson: args === undefined ? (argsJson ?? "null") : toJson(args, "args"),

@@ -9,6 +9,7 @@ import {
   type DeferredToolResults as WireResults,
 } from "./gen/abeyance/v1/results_pb.js";
 import { defined, filled, given, toJson } from "./json.js";
+import { resultsToJson } from "./results-json.js";
 
 /** The decision on a call that waits for an approval. A tool may run after `approved` and after nothing else. */
 export type Approval =
@@ -136,6 +137,14 @@ export class DeferredToolResults {
   result(toolCallId: string, result: CallResult): this {
     this.calls.set(toolCallId, result);
     return this;
+  }
+
+  /**
+   * What `JSON.stringify` writes: the JSON form, as in `resultsJson` and `payloadJson`. Throws a `TypeError` where `JSON.parse` would change a
+   * number of the exact text, or knows no such decision; take the exact text of `resultsJson` or `payloadJson` then.
+   */
+  toJSON(): Record<string, unknown> {
+    return resultsToJson(this);
   }
 
   /** A copy without a call; `undefined` if that call is not decided here. */

@@ -1,6 +1,7 @@
 import type { ChannelOptions } from "@grpc/grpc-js";
 
 import type { Backoff } from "./backoff.js";
+import { checkNames, type Names } from "./keys.js";
 
 /** Where a client tells what happens to its connections. No line carries a token or a payload. */
 export interface Logger {
@@ -49,8 +50,21 @@ export interface FullSettings extends Required<Omit<Settings, "backoff">> {
 const HOUR_MS = 3_600_000;
 const SILENT_LOGGER: Logger = { debug: () => {}, warn: (message) => console.warn(`abeyance: ${message}`) };
 
-/** Fills the gaps. Throws a `RangeError` for a time that cannot be one. */
+const SETTINGS: Names<Settings> = {
+  attemptTimeoutMs: true,
+  patienceMs: true,
+  backoff: true,
+  attachWindowMs: true,
+  keepaliveTimeMs: true,
+  keepaliveTimeoutMs: true,
+  logger: true,
+};
+const BACKOFF: Names<Backoff> = { baseMs: true, capMs: true };
+
+/** Fills the gaps. Throws a `RangeError` for a time that cannot be one, and a `TypeError` for a setting that is not known. */
 export function complete(settings: Settings): FullSettings {
+  checkNames("the settings", settings, SETTINGS);
+  checkNames("backoff", settings.backoff ?? {}, BACKOFF);
   const full = {
     attemptTimeoutMs: settings.attemptTimeoutMs ?? 15_000,
     patienceMs: settings.patienceMs ?? 30_000,
@@ -113,10 +127,11 @@ export function address(target: string): string {
     throw new TypeError(`${JSON.stringify(target)} is no address of a broker: ${why}`);
   }
   const rest = scheme === undefined ? target : target.slice("http://".length).replace(/\/$/, "");
-  if (!/^(\[[0-9a-f:.%]+\]|[^\s:/?#[\]@]+)(:\d{1,5})?$/i.test(rest)) {
+  const port = /^(?:\[[0-9a-f:.%]+\]|[^\s:/?#[\]@]+):(\d{1,5})$/i.exec(rest)?.[1];
+  if (port === undefined || Number(port) < 1 || Number(port) > 65_535) {
     throw new TypeError(
-      `${JSON.stringify(target)} is no address of a broker: host:port is expected, as in 127.0.0.1:2239`,
+      `${JSON.stringify(target)} is no address of a broker: host:port is expected, as in 127.0.0.1:2239, with a port of 1 to 65535`,
     );
   }
-  return /:\d+$/.test(rest) ? rest : `${rest}:80`;
+  return rest;
 }

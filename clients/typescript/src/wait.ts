@@ -1,7 +1,7 @@
 import type { Core } from "./core.js";
 import type { Attached, Beginning } from "./follow.js";
 import { beginPatiently, Follower } from "./follow.js";
-import type { SignalOption } from "./options.js";
+import { type SignalOption, signalOnly } from "./options.js";
 import type { Outcome } from "./outcome.js";
 import type { Decided, Opened } from "./types.js";
 
@@ -42,7 +42,7 @@ export class Wait implements AsyncDisposable {
    * the signal's reason; the wait stays attached then.
    */
   async outcome(options: SignalOption = {}): Promise<Outcome> {
-    return this.#follower.outcome.get(options.signal);
+    return this.#follower.outcome.get(signalOnly(options).signal);
   }
 
   /** Whether a stream is attached now. */

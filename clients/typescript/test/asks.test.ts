@@ -308,3 +308,29 @@ test("a heartbeat that stops ends a wait", async (t) => {
   assert.ok(error instanceof WaitExpired && error.expiry === "heartbeat", String(error));
   assert.ok(until instanceof Date);
 });
+
+test("decisions as JSON are what was decided", async (t) => {
+  const broker = await Broker.start(t);
+  const client = clientOf(t, broker.address);
+  const call = (toolCallId: string, kind: "approval" | "external") => ({ toolCallId, toolName: "t", kind });
+  const decisions = new DeferredToolResults()
+    .approve("a")
+    .approve("b", { amount: 1.5 })
+    .deny("c", "no")
+    .deny("d")
+    .value("e", { kind: "tool-failed", message: "data" })
+    .value("f", { kind: "image-url", url: "u" })
+    .value("g", [{ kind: "tool-failed" }])
+    .result("h", { kind: "return", returnValueJson: "1", contentJson: '"seen"', metadataJson: "{}", tools: ["t"] })
+    .failed("i", "broken")
+    .retry("j", "again");
+  decisions.metadataJson.set("a", '{"n":1}');
+  decisions.answeredBy.set("b", "bob");
+  const calls = [..."abcd"].map((id) => call(id, "approval")).concat([..."efghij"].map((id) => call(id, "external")));
+  const got = await client.requestInput("json", calls, async ({ token }) => {
+    await client.resolve(token, { payloadJson: JSON.stringify(decisions) });
+  });
+  // The broker writes out what the model is told by default.
+  assert.deepEqual(got.results, decisions.deny("d", "The tool call was denied."));
+  assert.deepEqual(JSON.parse(JSON.stringify(got)).results, JSON.parse(got.resultsJson));
+});

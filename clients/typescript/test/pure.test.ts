@@ -43,17 +43,19 @@ test("delays double up to the cap and are spread over all of their bound", () =>
 });
 
 test("a target is checked before anything connects", () => {
-  for (const target of [
-    "127.0.0.1:2239",
-    "http://localhost:1",
-    "http://localhost",
-    "[::1]:1",
-    "http://[::1]:1/",
-    "a.b",
-  ]) {
+  for (const target of ["127.0.0.1:2239", "http://localhost:1", "[::1]:1", "http://[::1]:1/", "a.b:65535"]) {
     new AbeyanceClient(target);
   }
-  for (const target of ["https://a:1", "ftp://a:1", "http://a:1/b", "", "a b", "http://", "a:b", "unix:/x", "u@a:1"]) {
+  const odd = ["https://a:1", "ftp://a:1", "http://a:1/b", "", "a b", "http://", "a:b", "unix:/x", "u@a:1"];
+  for (const target of [
+    ...odd,
+    "localhost",
+    "http://localhost",
+    "[::1]",
+    "a:0",
+    "127.0.0.1:65536",
+    "127.0.0.1:99999",
+  ]) {
     assert.throws(() => new AbeyanceClient(target), TypeError, target);
   }
   for (const settings of [{ attachWindowMs: 3_600_001 }, { patienceMs: -1 }, { attemptTimeoutMs: Number.NaN }]) {
@@ -273,4 +275,58 @@ test("an outcome that is not known is no answer", () => {
 
 test("a client's settings hold no secret and are shown without noise", () => {
   assert.equal(inspect(new AbeyanceClient("a:1")), "AbeyanceClient {}");
+});
+
+test("a name that is not known is no option, and the one that was meant is named", async () => {
+  const client = new AbeyanceClient("a:1");
+  const call = { toolCallId: "c", toolName: "t", kind: "approval" };
+  const odd: [() => unknown, RegExp][] = [
+    [() => client.open("n", { timeout: 5 } as never), /"timeout" is not known; timeoutMs was probably meant/],
+    [() => client.open("n", { heartbeat_timeout_ms: 5 } as never), /; heartbeatTimeoutMs was/],
+    [() => client.wait("n", { lables: {} } as never), /; labels was/],
+    [() => client.waitForExternalEvent("n", () => {}, { kye: "k" } as never), /; key was/],
+    [() => client.requestInput("n", [], () => {}, { timout: 5 } as never), /; timeoutMs was/],
+    [() => client.open("n", { colour: 5 } as never), /"colour" is not known; there are signal, key,/],
+    [() => client.open("n", 5 as never), /must be an object, and is a number/],
+    [() => client.resolve("t", { value: 1, answeredby: "a" } as never), /; answeredBy was/],
+    [() => client.resolve("t", { value: 1 }, { signals: 1 } as never), /; signal was/],
+    [() => client.resolve("t", 1 as never), /an answer is an object with value, payloadJson or results.* is number/],
+    [() => client.approve("t", "c", { override_args: {} } as never), /; overrideArgs was/],
+    [() => client.deny("t", "c", "no", { answered_by: "a" } as never), /; answeredBy was/],
+    [() => client.fail("t", "r", { error_type: "E" } as never), /; errorType was/],
+    [() => client.attach({ key: "k", nameSpace: "n" } as never), /; namespace was/],
+    [() => client.describe("t", { sginal: 1 } as never), /; signal was/],
+    [() => client.list({ pagesize: 5 } as never).next(), /; pageSize was/],
+    [() => client.watch({ state: [] } as never).next(), /; states was/],
+    [() => new AbeyanceClient("a:1", { patience: 5 } as never), /; patienceMs was/],
+    [() => new AbeyanceClient("a:1", { backoff: { base: 5 } } as never), /; baseMs was/],
+    [() => Question.form({ shema: {} } as never), /; schema was/],
+    [() => Question.toolCalls([], { mayLeavepending: true } as never), /; mayLeavePending was/],
+    [() => Question.toolCalls([{ ...call, arg: {} } as never]), /; args was/],
+    [() => Question.toolCalls([{ ...call, kind: "aproval" } as never]), /"aproval" is not known; there are approval,/],
+  ];
+  for (const [use, message] of odd) {
+    const given = async () => use();
+    await assert.rejects(given, (error) => error instanceof TypeError && message.test(error.message), String(message));
+  }
+  await client.close();
+});
+
+test("what JSON would change is not written as decisions", () => {
+  const results = () => new DeferredToolResults();
+  const value = (json: string) => results().result("c", { kind: "value", json });
+  for (const json of ["[1.0, -0.5, 1e3, 0.30000000000000004, 5e-324, 9007199254740991]", '"9007199254740993"']) {
+    assert.deepEqual(JSON.parse(JSON.stringify(value(json))).calls.c, JSON.parse(json));
+  }
+  const binary = '{"kind": "tool-failed", "message": "m", "of": {"kind": "binary", "data": ""}}';
+  for (const odd of [
+    ...["9007199254740993", "1e400", "1e-400", "0.1234567890123456789", "{", binary].map(value),
+    results().approval("c", { kind: "other" }),
+    results().result("c", { kind: "other" }),
+  ]) {
+    assert.throws(
+      () => JSON.stringify(odd),
+      (error) => error instanceof TypeError && /resultsJson|send it as results/.test(error.message),
+    );
+  }
 });

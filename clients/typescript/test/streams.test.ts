@@ -138,7 +138,8 @@ test("a broker that is killed and started again is the same broker", async (t) =
 
 test("calls give up when patience ends, waits that are attached do not", async (t) => {
   const broker = await Broker.start(t, ...ALIVE);
-  const client = clientOf(t, broker.address, { patienceMs: 600 });
+  const log = new Log();
+  const client = clientOf(t, broker.address, { patienceMs: 600, logger: log });
   const wait = await client.wait("patience");
   await broker.kill();
   const begun = performance.now();
@@ -151,11 +152,22 @@ test("calls give up when patience ends, waits that are attached do not", async (
   const took = performance.now() - begun;
   for (const error of errors) {
     assert.ok(error instanceof Unavailable && error.code === "UNAVAILABLE", String(error));
+    assert.ok(
+      error.message.startsWith(`the broker cannot be reached at ${broker.address}, tried for 0.`),
+      error.message,
+    );
+    assert.match(error.message, /; is `abeyance serve` running there\?$/);
+    assert.doesNotMatch(error.message, /Resolution note/);
   }
+  assert.equal(log.warnings.length, 1, String(log.warnings));
+  assert.ok(log.warnings[0]?.startsWith(`no answer from the broker at ${broker.address}, trying again: `));
   assert.ok(took >= 590 && took < 3000, `${took} ms`);
   await broker.start();
   await client.resolve(wait.token, { value: 2 });
   assert.equal(payload(await wait.outcome()), "2");
+  await broker.kill();
+  await rejection(client.describe(wait.token));
+  assert.equal(log.warnings.length, 2, "gone again, after a call that succeeded");
 });
 
 test("C19: waits by the hundred do not keep a call from its turn", async (t) => {
