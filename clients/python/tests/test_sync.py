@@ -199,10 +199,13 @@ def test_asks_that_block_keep_no_other_from_its_turn(sync: SyncAbeyanceClient) -
         go_on.set()
 
 
-def test_an_interrupt_withdraws_an_unkeyed_wait(broker: Broker, sync: SyncAbeyanceClient) -> None:
+@pytest.mark.parametrize("block", ["set()", "{signal.SIGINT}"], ids=["given to any thread", "given to another thread"])
+def test_an_interrupt_withdraws_an_unkeyed_wait(block: str, broker: Broker, sync: SyncAbeyanceClient) -> None:
     script = """
 import os, signal, sys, threading, abeyance
 client = abeyance.SyncAbeyanceClient(sys.argv[1])
+list(client.list())  # Begins the client's thread, which must not inherit this:
+signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
 def ask(ticket):
     print(ticket.token, flush=True)
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -211,7 +214,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 os._exit(0)
-"""
+""".replace("BLOCKED", block)
     done = subprocess.run([sys.executable, "-c", script, broker.target], capture_output=True, text=True, timeout=60, check=True)
     token, interrupted = done.stdout.splitlines()
     assert interrupted == "interrupted"

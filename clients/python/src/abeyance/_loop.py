@@ -16,6 +16,9 @@ __all__ = ["ClientLoop", "each", "in_own_thread"]
 
 T = TypeVar("T")
 
+_LISTENS = 1.0
+"""How often, in seconds, a thread that waits looks whether it is interrupted. The system may give a signal to any thread, and then
+nothing else wakes the main one, which alone can act on it."""
 _INTERRUPTED = 6.0
 """For how long, in seconds, a thread that is interrupted waits for what it gave up to end: a wait without a key is withdrawn meanwhile."""
 _ROUNDS = 3
@@ -54,6 +57,8 @@ class ClientLoop:
             loop = self._running()
             loop.call_soon_threadsafe(begin)
         try:
+            while not concurrent.futures.wait([ended], _LISTENS).done:
+                pass
             return ended.result()
         except concurrent.futures.CancelledError:
             # They may never have begun.
