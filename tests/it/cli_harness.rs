@@ -212,8 +212,8 @@ impl Waiting {
         self.says("token ").await
     }
 
-    /// Waits until it listens for SIGINT and SIGTERM, in this order. While a process begins to listen for a signal there is a moment in
-    /// which that signal is neither heard nor ends it.
+    /// Waits until it listens for SIGINT and SIGTERM, in this order. Before that a signal may neither be heard nor end it: what a shell
+    /// starts in the background ignores SIGINT, and so do its children.
     pub async fn listens(&self) {
         let id = self.process.id().expect("it runs");
         let listening = async {

@@ -203,6 +203,7 @@ def test_asks_that_block_keep_no_other_from_its_turn(sync: SyncAbeyanceClient) -
 def test_an_interrupt_withdraws_an_unkeyed_wait(block: str, broker: Broker, sync: SyncAbeyanceClient) -> None:
     script = """
 import os, signal, sys, threading, abeyance
+signal.signal(signal.SIGINT, signal.default_int_handler)  # What a shell starts in the background ignores it.
 client = abeyance.SyncAbeyanceClient(sys.argv[1])
 list(client.list())  # Begins the client's thread, which must not inherit this:
 signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
