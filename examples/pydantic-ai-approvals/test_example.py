@@ -205,6 +205,8 @@ def test_a_broker_that_is_away_is_named(asked: Browser, programs: Programs) -> N
 
 
 def test_a_worker_that_is_interrupted_says_how_it_goes_on(programs: Programs) -> None:
+    # What a shell starts in the background ignores an interrupt, and so would all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     worker = programs.python("worker.py", "order-5")
     assert [line(worker), line(worker)] == ["run order-5 begins", "asked about 2 tool calls"]
     worker.send_signal(signal.SIGINT)
