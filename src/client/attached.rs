@@ -277,6 +277,7 @@ async fn read(stream: Stream, told: &Told) -> Result<Result<Outcome, Cut>, Error
         window_ends,
         ..
     } = stream;
+    let begun = Instant::now();
     // The broker ends the stream at its deadline; one that does not is let go of a little later.
     let overdue = window_ends + END_OF_STREAM;
     loop {
@@ -305,7 +306,8 @@ async fn read(stream: Stream, told: &Told) -> Result<Result<Outcome, Cut>, Error
             Some(Event::Detached(detached)) => {
                 events.finish().await;
                 return Ok(Err(match detached.reason() {
-                    v1::detached::Reason::Lifetime => {
+                    // A broker that plans short streams must not be called as fast as it can answer.
+                    v1::detached::Reason::Lifetime if begun.elapsed() >= HEALTHY => {
                         Cut::Planned(convert::length(detached.retry_delay))
                     }
                     _ => Cut::Lost(hold, let_go(&detached)),
@@ -335,15 +337,8 @@ fn delay(
     let (hold, refusal) = match cut {
         Cut::Planned(delay) => {
             tracing::debug!(wait_id, "the stream ended as planned");
-            let delay = delay.min(LONGEST_RETRY_DELAY);
-            if healthy {
-                *attempt = 0;
-                return Ok(delay);
-            }
-            // A broker that plans such short streams must not be called as fast as it can answer.
-            let restraint = client.settings.backoff.jittered(*attempt);
-            *attempt += 1;
-            return Ok(delay + restraint);
+            *attempt = 0;
+            return Ok(delay.min(LONGEST_RETRY_DELAY));
         }
         Cut::Lost(hold, refusal) if refusal.is_passing() => (hold, refusal),
         Cut::Lost(_, refusal) => return Err(Error::Refused(Box::new(refusal))),

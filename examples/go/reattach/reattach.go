@@ -309,7 +309,7 @@ func (c *Client) delay(l *line, refusal *Refusal, n *int) time.Duration {
 	if scolds {
 		*n = max(*n, restrainedTry)
 	}
-	delay := jitter(*n) + min(refusal.RetryDelay, longestRetryDelay)
+	delay := jitter(*n) + askedFor(refusal.RetryDelay)
 	*n++
 	if scolds {
 		var first bool
@@ -326,6 +326,9 @@ func (c *Client) log() *slog.Logger {
 	}
 	return slog.Default()
 }
+
+// askedFor is how much of a delay that a server asks for is granted.
+func askedFor(d time.Duration) time.Duration { return max(0, min(d, longestRetryDelay)) }
 
 // jitter spreads try number n over all of its bound: all clients of a broker lose their streams in one moment, and must not come back so.
 func jitter(n int) time.Duration {
@@ -662,14 +665,12 @@ func (c *Client) pause(ctx context.Context, w *Wait, end error, lived bool, n *i
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.As(end, &planned) && lived:
+		return sleep(ctx, askedFor(time.Duration(planned)))
 	case errors.As(end, &planned):
-		delay := max(0, min(time.Duration(planned), longestRetryDelay))
-		if !lived {
-			// A broker that plans such short streams must not be called as fast as it can answer.
-			delay += jitter(*n)
-			*n++
-		}
-		return sleep(ctx, delay)
+		// A broker that plans short streams must not be called as fast as it can answer.
+		cut = localRefusal(planned.Error())
+		cut.RetryDelay = time.Duration(planned)
 	case !errors.As(end, &cut) || cut.IsVerdict():
 		return end
 	}

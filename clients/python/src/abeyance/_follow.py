@@ -107,10 +107,8 @@ async def _event(call: Any, seconds: float, silence: str) -> v1.WaitEvent | None
 
 
 def _let_go(detached: v1.Detached) -> Cut:
-    cut = lost("the broker let go of the stream")
-    if detached.HasField("retry_delay"):
-        return Cut(type(cut.why)(cut.why.code, cut.why.message, retry_delay=_convert.seconds(detached.retry_delay)))
-    return cut
+    delay = _convert.seconds(detached.retry_delay) if detached.HasField("retry_delay") else None
+    return lost("the broker let go of the stream", retry_delay=delay)
 
 
 class Streams:
@@ -185,8 +183,7 @@ class Streams:
                     await asyncio.sleep(asked_for(planned.delay))
                 else:
                     # Planned or not, streams that end as soon as they begin would follow each other without a pause.
-                    why = lost("the broker ended a stream as soon as it had begun").why
-                    await tries.pause(type(why)(why.code, why.message, retry_delay=planned.delay))
+                    await tries.pause(lost("the broker ended a stream as soon as it had begun", retry_delay=planned.delay).why)
             except Cut as cut:
                 log.debug("the stream of wait %s was cut: %s", stream.opened.wait_id, cut.why.message)
                 told.cut()

@@ -36,9 +36,9 @@ class Cut(Exception):
         """Nothing was heard: the connection may be frozen."""
 
 
-def lost(message: str, *, silent: bool = False) -> Cut:
-    """What the client itself found out about a connection."""
-    return Cut(Refusal(grpc.StatusCode.UNAVAILABLE, message), silent=silent)
+def lost(message: str, *, silent: bool = False, retry_delay: float | None = None) -> Cut:
+    """What the client itself found out about a connection, and for how many seconds the broker asked to be left alone."""
+    return Cut(Refusal(grpc.StatusCode.UNAVAILABLE, message, retry_delay=retry_delay), silent=silent)
 
 
 def asked_for(delay: float | None) -> float:

@@ -913,7 +913,8 @@ public final class Waits implements AutoCloseable {
         }
 
         private Duration askedFor() {
-            return least(retryDelay().orElse(Duration.ZERO), LONGEST_RETRY_DELAY);
+            Duration delay = retryDelay().orElse(Duration.ZERO);
+            return delay.isNegative() ? Duration.ZERO : least(delay, LONGEST_RETRY_DELAY);
         }
 
         private boolean asksForRestraint() {
